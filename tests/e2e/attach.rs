@@ -301,7 +301,21 @@ fn a_missing_symbol_turns_off_its_family_alone_and_is_said_once() {
     let said = assert_dispatches(&server, &stand_in, false);
     assert_eq!(
         said,
-        "ttmem: prefetcher caches are not tracked: no _ZN2tt8tt_metal22RingbufferCacheManagerC1Eiii\n"
+        "ttmem: prefetcher caches are not tracked: no `RingbufferCacheManager::RingbufferCacheManager`\n"
+    );
+    let last = account(&server, "it has ended", |status| {
+        list(&status["processes"])
+            .iter()
+            .all(|process| process["state"] == "exited")
+    });
+    let process = &list(&last["processes"])[0];
+    assert_eq!(process["incomplete"], true, "{process}");
+    let reasons = list(&process["incomplete_reasons"]);
+    assert_eq!(reasons.len(), 1, "{process}");
+    assert_eq!(reasons[0]["reason"], "not_tracked");
+    assert_eq!(
+        reasons[0]["detail"],
+        "prefetcher caches are not tracked: no `RingbufferCacheManager::RingbufferCacheManager`"
     );
 }
 
@@ -495,6 +509,24 @@ fn every_opening_is_told_whole_and_ends_the_buffers_of_the_one_before() {
         assert_eq!(device["l1"]["charged_bytes"], 0, "{device}");
     }
     assert_no_anomalies(&status);
+    story.go_on();
+    story.expect("closed");
+    assert_eq!(story.end(), "");
+}
+
+#[test]
+fn a_mesh_on_another_host_is_opened_as_without_us() {
+    let Some(stand_in) = StandIn::build(AS_IT_IS) else {
+        return;
+    };
+    let server = TestServer::start(&[]);
+    let mut story = stand_in.begin(&server, "elsewhere");
+    // The stand-in throws if it is asked what only a mesh of this host has.
+    story.expect("open");
+    let pid = story.pid();
+    account(&server, "the other mesh is open", |_status| {
+        events(&server, pid, "mesh_opened").len() == 1
+    });
     story.go_on();
     story.expect("closed");
     assert_eq!(story.end(), "");

@@ -317,7 +317,7 @@ fn a_killed_process_is_released_at_once_and_what_it_held_is_listed() {
     wait_until("it is in the log", || {
         server
             .log()
-            .contains(&format!("✓ Removed 3 buffers (3 MB) from PID {pid}"))
+            .contains(&format!("✗ [PID {pid}] Ended, released 3 buffers (3 MB)"))
     });
 }
 

@@ -45,16 +45,16 @@ fn a_killed_workload_is_released_and_listed_with_what_it_held() {
     let released = &server.process(pid)["released"];
     assert_eq!(released["buffers"], 10);
     assert_eq!(released["bytes"], 40_960);
-    assert_eq!(released["reason"], "died");
+    assert_eq!(released["reason"], "ended");
     assert_eq!(
         server.device(0)["dram"]["peak_bytes"],
         40_960,
         "the peak stays"
     );
     wait_until("the log tells of it", || {
-        server
-            .log()
-            .contains(&format!("Removed 10 buffers (0.0390625 MB) from PID {pid}"))
+        server.log().contains(&format!(
+            "✗ [PID {pid}] Ended, released 10 buffers (0.0390625 MB)"
+        ))
     });
 }
 
@@ -84,6 +84,28 @@ fn what_was_sent_just_before_death_counts() {
             ))
         });
     }
+    assert_eq!(dram(&server), 0);
+}
+
+/// The server is stopped while they connect, report and end: it finds nobody behind them.
+#[test]
+fn connections_that_outlive_their_process_unread_are_one_process() {
+    let server = TestServer::start(&[]);
+    for _round in 0..2 {
+        server.signal("STOP");
+        let workload = Workload::spawn(Part::DieOnThree, &plan(&server));
+        let pid = workload.pid();
+        workload.wait();
+        server.signal("CONT");
+        wait_until("it is listed as exited with all it held", || {
+            let process = server.process(pid);
+            is_exited(&process) && process["released"]["buffers"] == 30
+        });
+    }
+    let status = server.status();
+    let processes = status["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 2, "{status}");
+    assert!(processes.iter().all(|process| process["pid"].is_u64()));
     assert_eq!(dram(&server), 0);
 }
 

@@ -3,8 +3,10 @@
 use super::support::server::TestServer;
 use super::support::tracked::{Tracked, assert_equal_accounts, wait_for_process, workload};
 use super::support::{WATCHDOG, wait_until};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -228,4 +230,27 @@ fn assert_last_event_is_readable(server: &TestServer, pid: u32, count: u64) {
         text.contains(&name),
         "{name} is not among the last events: {text}"
     );
+}
+
+#[test]
+fn a_lack_of_descriptors_is_logged_once_however_long_it_lasts() {
+    let server = TestServer::start(&[]);
+    let pid = i32::try_from(server.pid()).expect("a pid");
+    let few = Rlimit {
+        current: Some(40),
+        maximum: Some(40),
+    };
+    prlimit(Pid::from_raw(pid), Resource::Nofile, few).expect("our own child");
+    let connect = || UnixStream::connect(server.socket()).expect("it is in the queue");
+    let connections: Vec<UnixStream> = (0..80).map(|_| connect()).collect();
+    let lines = || server.log().matches("cannot accept connections").count();
+    wait_until("it has no descriptor left", || lines() > 0);
+    // It tries again five times a second.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(lines(), 1, "{}", server.log());
+    drop(connections);
+    wait_until("it accepts again", || {
+        server.ask(&["status"]).status.success()
+    });
+    assert_eq!(lines(), 1, "{}", server.log());
 }

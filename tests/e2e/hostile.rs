@@ -6,6 +6,7 @@ use crate::support::server::TestServer;
 use crate::support::wait_until;
 use crate::support::workload::{Part, Plan, Workload};
 use ttmem_event::legacy::{Generation, RequestKind, Totals};
+use ttmem_event::wire::{Frame, Goodbye};
 
 const ATTACKERS: u64 = 4;
 const MESSAGES: u64 = 1_000_000;
@@ -116,6 +117,49 @@ fn a_million_hostile_messages_change_nothing() {
         "{grown} KiB more after the attackers {pids:?} are gone"
     );
     assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+/// A kernel of a program of its own.
+fn kernel(number: u64) -> ttmem_event::Event {
+    let kind = ttmem_event::EventKind::KernelLoaded {
+        mesh: crate::support::client::MESH,
+        program: ttmem_event::ProgramId(number),
+        kernel: ttmem_event::KernelId(number),
+        name: ttmem_event::TextId::NONE,
+        binary_bytes: 1000,
+        cores: ttmem_event::CoresId::NONE,
+        core_count: 64,
+        kind: ttmem_event::KernelKind::Application,
+        core_type: ttmem_event::CoreType::Tensix,
+    };
+    ttmem_event::Event { time: 1, kind }
+}
+
+#[test]
+fn memory_that_a_large_client_took_is_given_back_when_it_leaves() {
+    let server = TestServer::start(&["--quiet"]);
+    // An old client: of new ones a process has one.
+    let mut stays = OldClient::connect(&server.socket(), Generation::G4);
+    stays.totals(0);
+    let before = anonymous_kib(server.pid());
+    let mut leaves = Client::connect(&server.socket(), [5; 16]);
+    leaves.open_n150(6, 0x600E);
+    for part in 0..100 {
+        let kernels: Vec<_> = (1..=1000).map(|each| kernel(1000 * part + each)).collect();
+        leaves.send(&kernels);
+        // So that what is freed lies between what is not.
+        stays.send(&request(RequestKind::Alloc, 0, 64, 0, part));
+        stays.totals(0);
+    }
+    let most = anonymous_kib(server.pid()) - before;
+    assert!(most > 50_000, "{most} KiB for 100,000 programs");
+    let next_sequence = leaves.sequence;
+    let mut goodbye = Vec::new();
+    Frame::put_goodbye(&mut goodbye, &Goodbye { next_sequence });
+    leaves.send_bytes(&goodbye);
+    wait_until("three quarters of it are given back", || {
+        anonymous_kib(server.pid()).saturating_sub(before) < most / 4
+    });
 }
 
 fn freed(buffer: u64) -> ttmem_event::Event {

@@ -335,7 +335,7 @@ fn a_program_that_dies_leaves_its_whole_account() {
         let peak = &report["devices"][0]["peak_bytes"]["dram"];
         assert_eq!(*peak, 500 * 12 * 4096, "{how}: {report}");
         let released = &report["processes"][0]["released"];
-        assert_eq!(released["reason"], "died", "{how}: {report}");
+        assert_eq!(released["reason"], "ended", "{how}: {report}");
         assert_eq!(released["buffers"], 500, "{how}: {report}");
         assert_eq!(report["lost_events"], 0, "{how}: {report}");
     }

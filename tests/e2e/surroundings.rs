@@ -6,9 +6,12 @@
 //! its own, its stdout has its own lines only, its stderr is empty.
 
 mod copies;
+mod crowds;
 mod descriptors;
 mod ends;
+mod first_call;
 mod forks;
+mod idle;
 mod limits;
 mod signals;
 mod threads;

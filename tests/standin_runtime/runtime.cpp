@@ -177,9 +177,6 @@ void experimental::dfb::detail::DataflowBufferImpl::update_size(
 // Every program has one circular buffer, of one page, on the cores of its first kernel.
 constexpr std::uint32_t circular_address = 105824, circular_bytes = 4096;
 std::uint32_t CircularBufferImpl::address() const { return circular_address; }
-bool CircularBufferImpl::uses_buffer_index(std::uint32_t index) const { return index == 0; }
-std::uint32_t CircularBufferImpl::num_pages(std::uint32_t) const { return 1; }
-std::uint32_t CircularBufferImpl::page_size(std::uint32_t) const { return circular_bytes; }
 bool CircularBufferImpl::is_on_logical_core(const xy_pair& core) const {
     return std::any_of(cores.ranges.begin(), cores.ranges.end(), [&](const CoreRange& range) {
         return range.first.x <= core.x && core.x <= range.last.x && range.first.y <= core.y &&
@@ -188,6 +185,7 @@ bool CircularBufferImpl::is_on_logical_core(const xy_pair& core) const {
 }
 CircularBuffer::CircularBuffer(const CircularBufferImpl* viewed) : implementation(viewed) {}
 bool CircularBuffer::globally_allocated() const { return false; }
+std::size_t CircularBuffer::size() const { return circular_bytes; }
 
 namespace detail {
 ProgramImpl::~ProgramImpl() = default;
@@ -339,7 +337,13 @@ int MeshDevice::id() const { return number; }
 std::size_t MeshDevice::num_rows() const { return 1; }
 std::size_t MeshDevice::num_cols() const { return chips.size(); }
 std::vector<IDevice*> MeshDevice::get_devices() const { return chips; }
-const std::unique_ptr<AllocatorImpl>& MeshDevice::allocator_impl() const { return allocator; }
+// As the runtime's: a mesh all of whose chips are another host's has none.
+const std::unique_ptr<AllocatorImpl>& MeshDevice::allocator_impl() const {
+    if (chips.empty()) {
+        throw std::runtime_error("a mesh without chips here was asked for its allocator");
+    }
+    return allocator;
+}
 
 FDMeshCommandQueue::FDMeshCommandQueue(
     MeshDevice*, std::uint32_t, std::shared_ptr<ThreadPool>&, std::shared_ptr<ThreadPool>&,
@@ -358,6 +362,9 @@ bool MeshDeviceImpl::initialize_impl(
     std::span<const std::uint32_t>, bool) {
     may_fail("MeshDeviceImpl::initialize_impl");
     mesh = device;
+    if (device->chips.empty()) {
+        return true;
+    }
     std::shared_ptr<ThreadPool> pool;
     std::shared_ptr<CQSharedState> state;
     queue = std::make_unique<FDMeshCommandQueue>(mesh, 0, pool, pool, state, nullptr, nullptr);

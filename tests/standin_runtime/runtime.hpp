@@ -192,9 +192,6 @@ public:
 class CircularBufferImpl {
 public:
     std::uint32_t address() const;
-    bool uses_buffer_index(std::uint32_t) const;
-    std::uint32_t num_pages(std::uint32_t) const;
-    std::uint32_t page_size(std::uint32_t) const;
     bool is_on_logical_core(const xy_pair&) const;
 
     CoreRangeSet cores;
@@ -205,6 +202,7 @@ class CircularBuffer {
 public:
     explicit CircularBuffer(const CircularBufferImpl*);
     bool globally_allocated() const;
+    std::size_t size() const;
 
     const CircularBufferImpl* implementation;
 };

@@ -165,6 +165,19 @@ void reopened() {
     wait("closed");
 }
 
+// A mesh all of whose chips are another host's, beside one of this host's.
+void elsewhere() {
+    MeshDevice remote{++Board::last_number, {}};
+    MeshDeviceImpl implementation;
+    implementation.initialize_impl(&remote, 1, 0, 0, 0, {}, false);
+    Board board;
+    board.open();
+    wait("open");
+    implementation.close_impl(&remote);
+    board.close();
+    wait("closed");
+}
+
 // Has each of these functions throw once; the exception must arrive as it was thrown.
 void exceptions() {
     const char* const functions[] = {
@@ -247,7 +260,7 @@ extern "C" int play(const char* story) {
     const std::pair<const char*, void (*)()> stories[] = {
         {"dispatches", dispatches}, {"traces", traces},         {"system_kernels", system_kernels},
         {"slow", slow},             {"exceptions", exceptions}, {"blocks", blocks},
-        {"reopened", reopened},
+        {"reopened", reopened},     {"elsewhere", elsewhere},
     };
     for (const auto& [name, run] : stories) {
         if (std::strcmp(name, story) == 0) {

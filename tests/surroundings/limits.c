@@ -2,6 +2,7 @@
  * A program in a small room: what the system refuses must not reach it.
  *
  *   EPERM, ENOSYS   a seccomp filter refuses memfd_create with this
+ *   connect         one refuses connect with EPERM
  *   fsize           no file may be larger than a page
  *   nofile          only few descriptors
  *   as BYTES        so much address space is left when tracking begins
@@ -19,10 +20,10 @@
 
 #include "story.h"
 
-static void refuse_memfds(uint32_t error) {
+static void refuse(uint32_t call, uint32_t error) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -55,9 +56,11 @@ static rlim_t address_space_in_use(void) {
 int main(int count, char **arguments) {
     EXPECT(count >= 2);
     if (is_mode(arguments, "EPERM")) {
-        refuse_memfds(EPERM);
+        refuse(SYS_memfd_create, EPERM);
     } else if (is_mode(arguments, "ENOSYS")) {
-        refuse_memfds(ENOSYS);
+        refuse(SYS_memfd_create, ENOSYS);
+    } else if (is_mode(arguments, "connect")) {
+        refuse(SYS_connect, EPERM);
     } else if (is_mode(arguments, "fsize")) {
         limit(RLIMIT_FSIZE, 4096);
     } else if (is_mode(arguments, "nofile")) {
@@ -74,7 +77,8 @@ int main(int count, char **arguments) {
         ttmem_buffer_freed(mesh, hold(mesh));
     }
     hold_many(mesh, 3);
-    const uint32_t patience = is_mode(arguments, "alone") ? 300 : PATIENCE_MILLIS;
+    const int is_alone = is_mode(arguments, "alone") || is_mode(arguments, "connect");
+    const uint32_t patience = is_alone ? 300 : PATIENCE_MILLIS;
     const int settled = ttmem_client_flush(patience) == TTMEM_OK;
     reach(settled ? "settled" : ttmem_client_is_enabled() ? "alone" : "off");
     return 9;

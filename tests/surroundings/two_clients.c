@@ -4,9 +4,10 @@
  * statically or not, and loads another.
  *
  * Arguments: the other copy; "linked" or "loaded", which of them is called first; in a child of a
- * fork it is the other one.
+ * fork it is the other one. Or "at-once": in many children both are called first.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "story.h"
@@ -67,9 +68,40 @@ static void hold_by_both(int loaded_is_first) {
     EXPECT(threads_named("ttmem-pump") == 1);
 }
 
+static pthread_barrier_t both_ready;
+
+static void *hold_by_loaded_at_once(void *nothing) {
+    pthread_barrier_wait(&both_ready);
+    hold_by_loaded(2);
+    return nothing;
+}
+
+/* A child in which two threads make the first call of one copy each. */
+static void start_at_once(void) {
+    pthread_t thread;
+    EXPECT(pthread_barrier_init(&both_ready, NULL, 2) == 0);
+    EXPECT(pthread_create(&thread, NULL, hold_by_loaded_at_once, NULL) == 0);
+    pthread_barrier_wait(&both_ready);
+    hold_many(open_chip(), 3);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    settle();
+    EXPECT(threads_named("ttmem-pump") == 1);
+    _exit(0);
+}
+
 int main(int count, char **arguments) {
     EXPECT(count == 3);
     load(arguments[1]);
+    for (int round = 0; round < 50 && strcmp(arguments[2], "at-once") == 0; round++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            start_at_once();
+        }
+        int status;
+        EXPECT(waitpid(child, &status, 0) == child);
+        EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        dprintf(1, "child %d\n", child);
+    }
     const int loaded_is_first = strcmp(arguments[2], "loaded") == 0;
     hold_by_both(loaded_is_first);
     reach("both");

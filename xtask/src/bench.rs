@@ -3,7 +3,7 @@
 use crate::command::{cargo, program, run as run_command, target_dir};
 use anyhow::bail;
 
-const SUBJECTS: [&str; 5] = ["server", "client", "top", "api", "churn"];
+const SUBJECTS: [&str; 6] = ["server", "client", "top", "api", "churn", "fair"];
 
 /// Builds everything as it is shipped and measures one subject.
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {

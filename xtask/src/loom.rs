@@ -11,7 +11,7 @@ use std::process::Stdio;
 /// The crates with models, the module they are in, and how many there are at least; fewer mean
 /// that some are no longer compiled.
 const CRATES: [(&str, &str, usize); 2] = [
-    ("ttmem-ring", "models", 30),
+    ("ttmem-ring", "models", 34),
     ("ttmem-attach", "lock_free::tests", 8),
 ];
 

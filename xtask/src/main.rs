@@ -38,8 +38,8 @@ before a commit, before a change is merged, and for a release:
   check                       seconds: format, lints, arrows, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
   ci                          test and short runs of the benchmarks; a skipped step is a failure
-  soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, ttnn-matrix; keeps the
-                              output in docs/soak/
+  soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, host-unharmed,
+                              ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way
@@ -55,10 +55,12 @@ single checks:
   ttnn-matrix [VERSION...]    tries every published wheel of ttnn and writes docs/ttnn-wheels.md; with
                               versions, tries those and prints the table. Removes each wheel that it
                               installed (about 500 MB) after its row, but the newest
+  ttnn-unharmed [VERSION...]  20,000 requests for memory and every operation of the programs, on three
+                              boards and two wheels of ttnn: the answers are those without ttmem
   worst [CASE...]             instructions per event as everything else grows; fails where they grow too
 
 measurements:
-  bench SUBJECT [--quick]     server, client, top or api, as JSON
+  bench SUBJECT [--quick]     server, client, top, api or fair, as JSON
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
 
 other:
@@ -119,6 +121,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["ttnn", rest @ ..] => ttnn::run(rest),
         ["ttnn-bench"] => ttnn::bench(),
         ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels),
+        ["ttnn-unharmed", wheels @ ..] => ttnn::run_unharmed(wheels),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             Ok(())

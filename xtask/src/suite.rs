@@ -102,11 +102,11 @@ const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
 const BENCHES: Step = Step::new(
     "benches",
     Whole,
-    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client and top alike",
+    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client, top and fair alike",
     || {
         run_command(&mut cargo(["bench", "--workspace", "--no-run"]))?;
         // `api` runs with the tests.
-        for subject in ["server", "client", "top"] {
+        for subject in ["server", "client", "top", "fair"] {
             bench::run(&[subject, "--quick"])?;
         }
         Ok(())
@@ -161,6 +161,9 @@ const SOAK: &[&Step] = &[
         bench::run(&["churn"])
     }),
     &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
+    &Step::new("host-unharmed", Part, "cargo xtask ttnn-unharmed", || {
+        ttnn::run_unharmed(&[])
+    }),
     &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
         ttnn::run_matrix(&[])
     }),

@@ -36,6 +36,15 @@ pub(crate) fn run_matrix(wheels: &[&str]) -> anyhow::Result<()> {
     })
 }
 
+/// Makes every request of ttnn plain and tracked, of the newest wheel and an older one, or of those
+/// named, and compares the answers.
+pub(crate) fn run_unharmed(wheels: &[&str]) -> anyhow::Result<()> {
+    build_for_tests()?;
+    run_harness("debug", |harness| {
+        harness.arg("unharmed").arg(programs()).args(wheels)
+    })
+}
+
 pub(crate) fn bench() -> anyhow::Result<()> {
     let packages = ["ttmem", "ttmem-attach", "ttmem-ttnn"];
     let named = packages.iter().flat_map(|name| ["--package", name]);

@@ -3,12 +3,11 @@
 //! A mesh has one manager for each sub-device it may have. A manager places every program
 //! that is sent in several rings: one for each kind of core, then two of launch messages,
 //! which hold no memory and are not reported. The runtime asks it in three steps, under a
-//! lock of its own: find room, give back what may go, take the room.
+//! lock of its own: find room, up to three times, give back what may go, take the room. Only
+//! the last of these is looked at; what came before is a note among the thread's own words.
 
 use crate::mesh_objects::MeshObjects;
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
-};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use ttmem_event::CoreType;
 
 /// Kinds of cores that can have a ring.
@@ -25,6 +24,14 @@ pub(crate) static MANAGERS: MeshObjects<Manager, 1024> = MeshObjects::new();
 pub(crate) struct Space {
     pub(crate) base: u32,
     pub(crate) size_bytes: u32,
+}
+
+impl Space {
+    #[inline]
+    fn contains(self, inner: Self) -> bool {
+        let end = |space: Self| u64::from(space.base) + u64::from(space.size_bytes);
+        self.base <= inner.base && end(inner) <= end(self)
+    }
 }
 
 /// The same as one word, the size above the base.
@@ -55,33 +62,45 @@ pub(crate) struct Manager {
     sub_device: AtomicU8,
     kinds: AtomicUsize,
     spaces: [SharedSpace; KINDS],
-    /// What was found and is not taken yet.
-    found: [SharedSpace; KINDS],
-    is_found: AtomicBool,
-    /// Kinds of cores for which that is any room: a bit each.
-    placed: AtomicU32,
-    /// What was given back since room was found; 0 = nothing that anybody waits for.
-    freed: AtomicU32,
     /// Rings in which something was placed, or which were filled: a bit each.
     used: AtomicU32,
 }
 
+/// An entry of what a manager has found, for each of its rings: an address, a size, and when it
+/// may go.
+pub(crate) type Entry = [u32; 3];
+
 /// What a program takes in the rings of a sub-device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// Kinds of cores in whose rings it takes room: a bit each. Where, [`Manager::place`] says.
-    pub(crate) placed: u32,
+pub(crate) struct Taken<'e> {
+    entries: &'e [Entry],
+    /// Kinds of cores in whose rings it takes room: a bit each.
+    placed: u32,
     pub(crate) waits_for: Option<u32>,
     /// Kinds of cores whose rings can hold what may go: a bit each.
     pub(crate) used: u32,
 }
 
-impl Taken {
-    /// The kind of cores, by its bit, if no ring of any other is concerned.
+impl Taken<'_> {
+    /// Where it takes room, if no ring of any other kind of cores is concerned.
     #[inline]
-    pub(crate) fn only_kind(&self) -> Option<u32> {
-        (self.placed == self.used && self.used.is_power_of_two()).then_some(self.used)
+    pub(crate) fn only_place(&self) -> Option<(CoreType, Space)> {
+        let is_only = self.placed == self.used && self.used.is_power_of_two();
+        let index = usize::try_from(self.used.trailing_zeros()).ok()?;
+        let (core_type, entry) = (CoreType::ALL.get(index)?, self.entries.get(index)?);
+        is_only.then_some((*core_type, space_of(*entry)))
     }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = (CoreType, Space)> {
+        let entries = CoreType::ALL.into_iter().zip(self.entries);
+        let placed = entries.filter(|(_core_type, [_base, size_bytes, _sync])| *size_bytes != 0);
+        placed.map(|(core_type, entry)| (core_type, space_of(*entry)))
+    }
+}
+
+#[inline]
+fn space_of([base, size_bytes, _sync]: Entry) -> Space {
+    Space { base, size_bytes }
 }
 
 impl Manager {
@@ -98,8 +117,6 @@ impl Manager {
         }
         self.sub_device.store(sub_device, Relaxed);
         self.kinds.store(kinds, Relaxed);
-        self.is_found.store(false, Relaxed);
-        self.freed.store(0, Relaxed);
         self.used.store(0, Relaxed);
         true
     }
@@ -114,72 +131,35 @@ impl Manager {
         rings.map(|(core_type, space)| (core_type, space.get()))
     }
 
-    /// Room was found: an address and a size in every ring.
+    /// Takes what was found for a program that waits for what was given back; 0 = for nothing.
     ///
-    /// False when these are not entries of this manager for such sizes.
+    /// None when these are not entries of this manager's rings.
     #[inline]
-    pub(crate) fn find(&self, sizes: &[u32], entries: &[[u32; 3]]) -> bool {
+    pub(crate) fn take<'e>(&self, entries: &'e [Entry], freed: u32) -> Option<Taken<'e>> {
         let kinds = self.kinds.load(Relaxed);
-        if sizes.len() < kinds || entries.len() != kinds + LAUNCH_RINGS {
-            return false;
-        }
-        let mut placed = 0;
-        let mut is_wanted = true;
-        let found = self.found.iter().zip(&entries[..kinds]);
-        for (kind, ((found, &[base, size_bytes, _sync]), wanted)) in (0..).zip(found.zip(sizes)) {
-            is_wanted &= size_bytes == *wanted;
-            found.set(Space { base, size_bytes });
-            placed |= u32::from(size_bytes != 0) << kind;
-        }
-        if !is_wanted {
-            return false;
-        }
-        self.placed.store(placed, Relaxed);
-        self.is_found.store(true, Relaxed);
-        true
-    }
-
-    /// Something may go; false when that is no part of taking room.
-    #[inline]
-    pub(crate) fn free(&self, sync: u32) -> bool {
-        let is_part = self.is_found.load(Relaxed);
-        if is_part {
-            self.freed.store(sync, Relaxed);
-        }
-        is_part
-    }
-
-    #[inline]
-    pub(crate) fn take(&self) -> Option<Taken> {
-        if !self.is_found.load(Relaxed) {
+        if entries.len() != kinds + LAUNCH_RINGS {
             return None;
         }
-        self.is_found.store(false, Relaxed);
-        let freed = self.freed.load(Relaxed);
-        self.freed.store(0, Relaxed);
-        let placed = self.placed.load(Relaxed);
+        let (mut placed, mut are_inside) = (0, true);
+        let entries = &entries[..kinds];
+        for (kind, (space, entry)) in (0..).zip(self.spaces.iter().zip(entries)) {
+            let [_base, size_bytes, _sync] = *entry;
+            if size_bytes != 0 {
+                placed |= 1 << kind;
+                are_inside &= space.get().contains(space_of(*entry));
+            }
+        }
+        if !are_inside {
+            return None;
+        }
         let used = self.used.load(Relaxed);
         self.used.store(used | placed, Relaxed);
         Some(Taken {
+            entries,
             placed,
             waits_for: (freed != 0).then_some(freed),
             used,
         })
-    }
-
-    /// Where the newest room of each kind of cores with one of these bits is.
-    #[inline]
-    pub(crate) fn places(&self, kinds: u32) -> impl Iterator<Item = (CoreType, Space)> {
-        let found = CoreType::ALL.into_iter().zip(&self.found).zip(0..);
-        let chosen = found.filter(move |(_found, kind)| kinds >> kind & 1 == 1);
-        chosen.map(|((core_type, place), _kind)| (core_type, place.get()))
-    }
-
-    /// The same for one kind.
-    #[inline]
-    pub(crate) fn place(&self, kind: u32) -> Option<(CoreType, Space)> {
-        let index = usize::try_from(kind.trailing_zeros()).ok()?;
-        Some((*CoreType::ALL.get(index)?, self.found.get(index)?.get()))
     }
 
     /// Rings in which there can be something: a bit each.
@@ -239,37 +219,30 @@ mod tests {
     }
 
     #[test]
-    fn room_is_found_then_freed_then_taken() {
+    fn room_is_taken_for_who_waits_for_what_was_freed() {
         let manager = manager();
-        assert_eq!(manager.take(), None);
-        assert!(!manager.free(3), "nobody took room");
-        assert!(manager.find(&[40, 0, 0, 1, 0], &entries(1000, 40)));
-        assert!(manager.free(0));
-        let first = manager.take().expect("room was found");
-        let places = |kinds| manager.places(kinds).collect::<Vec<_>>();
         let place = |base, size_bytes| (CoreType::Tensix, Space { base, size_bytes });
-        assert_eq!(places(first.placed), [place(1000, 40)]);
+        let found = entries(1000, 40);
+        let first = manager.take(&found, 0).expect("they are its entries");
+        assert_eq!(first.places().collect::<Vec<_>>(), [place(1000, 40)]);
         assert_eq!((first.waits_for, first.used), (None, 0));
-        assert_eq!(first.only_kind(), None, "the ring was not used yet");
-        // The runtime looks again with other sizes before it decides: the last counts.
-        assert!(manager.find(&[60, 0, 0, 1, 0], &entries(1040, 60)));
-        assert!(manager.find(&[60, 0, 0, 0, 0], &entries(1000, 60)));
-        assert!(manager.free(64));
-        let second = manager.take().expect("room was found");
-        assert_eq!(places(second.placed), [place(1000, 60)]);
+        assert_eq!(first.only_place(), None, "the ring was not used yet");
+        let found = entries(1000, 60);
+        let second = manager.take(&found, 64).expect("they are its entries");
+        assert_eq!(second.places().collect::<Vec<_>>(), [place(1000, 60)]);
         assert_eq!((second.waits_for, second.used), (Some(64), 1));
-        let only = second.only_kind().expect("it is in one ring");
-        assert_eq!(manager.place(only), Some(place(1000, 60)));
-        assert_eq!(manager.take(), None);
+        assert_eq!(second.only_place(), Some(place(1000, 60)));
     }
 
     #[test]
     fn entries_of_another_form_are_refused() {
         let manager = manager();
-        assert!(!manager.find(&[40, 0, 0, 1, 0], &entries(1000, 41)));
-        assert!(!manager.find(&[40, 0, 0, 1, 0], &entries(1000, 40)[..4]));
-        assert!(!manager.find(&[40], &entries(1000, 40)));
-        assert_eq!(manager.take(), None);
+        for outside in [entries(999, 40), entries(1461, 40), entries(u32::MAX, 1)] {
+            assert_eq!(manager.take(&outside, 0), None);
+        }
+        assert_eq!(manager.take(&entries(1000, 40)[..4], 0), None);
+        assert_eq!(manager.used(), 0);
+        assert!(manager.take(&entries(1460, 40), 0).is_some());
     }
 
     #[test]

@@ -2,8 +2,11 @@
 //!
 //! A family is decided at its first call, by whether the runtime has all that the
 //! family needs. It can be turned off later, never on again. That it is off is said
-//! once on stderr and in the status.
+//! once on stderr, in the status, and to the server, where the process counts as incomplete.
 
+use crate::hot::{HOT, SOME_OFF};
+use crate::report;
+use crate::symbols::readable;
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -22,7 +25,7 @@ pub(crate) enum Unsupported {
 impl std::fmt::Display for Unsupported {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Missing(name) => write!(formatter, "no {}", name.to_string_lossy()),
+            Self::Missing(name) => write!(formatter, "no `{}`", readable(name)),
             Self::Unexpected(what) => formatter.write_str(what),
         }
     }
@@ -50,21 +53,37 @@ impl Family {
     /// Whether nothing speaks against it so far.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        !self.off.load(Ordering::Relaxed)
+        !self.is_off(HOT.state())
     }
 
     /// Whether a hook of it has anything to do.
     #[inline]
     pub(crate) fn is_tracking(&self) -> bool {
-        self.is_on() && crate::report::is_on()
+        let state = HOT.state();
+        !self.is_off(state) && crate::report::is_on_in(state)
+    }
+
+    /// Whether it is off, given what is said of all: its own flag is on another cache line.
+    #[inline]
+    fn is_off(&self, state: u8) -> bool {
+        state & SOME_OFF != 0 && self.off.load(Ordering::Relaxed)
     }
 
     /// Turns it off for good; the first reason counts.
     #[cold]
     pub(crate) fn turn_off(&self, why: &str) {
         if !self.off.swap(true, Ordering::Relaxed) {
+            HOT.set(SOME_OFF, true);
             let why = self.why.get_or_init(|| why.to_owned());
             warn(&format!("{} are not tracked: {why}", self.name));
+            report::not_tracked(self.name, why);
+        }
+    }
+
+    /// Reports once more that it is off, if it is.
+    pub(crate) fn report_off(&self) {
+        if let Some(why) = self.why.get() {
+            report::not_tracked(self.name, why);
         }
     }
 
@@ -72,10 +91,9 @@ impl Family {
     #[cold]
     pub(crate) fn skip(&self, why: &str) {
         if self.skipped.fetch_add(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
-                "{} of a program are not tracked: {why}",
-                self.name
-            ));
+            let what = format!("{} of some programs", self.name);
+            warn(&format!("{what} are not tracked: {why}"));
+            report::not_tracked(&what, why);
         }
     }
 
@@ -118,10 +136,14 @@ impl Family {
         R::default()
     }
 
-    pub(crate) fn describe(&self, text: &mut String) {
+    /// Adds a line: on, or off and why; `lacking` is what the runtime lacks of its needs.
+    ///
+    /// To ask decides nothing: a family that is never used is not missed.
+    pub(crate) fn describe(&self, lacking: Option<&Unsupported>, text: &mut String) {
         let skipped = self.skipped.load(Ordering::Relaxed);
+        let why = self.why.get().cloned();
         // Writing to a text cannot fail.
-        let _fits = match self.why.get() {
+        let _fits = match why.or(lacking.map(ToString::to_string)) {
             Some(why) => writeln!(text, "{}: off, {why}", self.name),
             None if skipped > 0 => {
                 writeln!(text, "{}: on, programs left out: {skipped}", self.name)
@@ -139,20 +161,23 @@ pub(crate) fn warn(what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ttmem_client::Tracker;
 
     #[test]
     fn a_missing_symbol_turns_the_family_off_and_names_it() {
+        let _off = Tracker::disabled();
         static FAMILY: Family = Family::new("things");
         static FOUND: Result<u32, Unsupported> = Err(Unsupported::Missing(c"_Zthing"));
         assert_eq!(FAMILY.need(&FOUND), None);
         assert!(!FAMILY.is_on());
         let mut text = String::new();
-        FAMILY.describe(&mut text);
-        assert_eq!(text, "things: off, no _Zthing\n");
+        FAMILY.describe(None, &mut text);
+        assert_eq!(text, "things: off, no `_Zthing`\n");
     }
 
     #[test]
     fn a_panic_of_ours_turns_the_family_off_and_goes_no_further() {
+        let _off = Tracker::disabled();
         static FAMILY: Family = Family::new("things");
         let result: u32 = FAMILY.contain(|| panic!("a test of what is never to happen"));
         assert_eq!(result, 0);
@@ -161,22 +186,24 @@ mod tests {
 
     #[test]
     fn a_program_that_is_left_out_is_counted_and_costs_no_other() {
+        let _off = Tracker::disabled();
         static FAMILY: Family = Family::new("things");
         FAMILY.skip("it is odd");
         FAMILY.skip("it is odd");
         assert!(FAMILY.is_on());
         let mut text = String::new();
-        FAMILY.describe(&mut text);
+        FAMILY.describe(None, &mut text);
         assert_eq!(text, "things: on, programs left out: 2\n");
     }
 
     #[test]
     fn the_first_reason_counts() {
+        let _off = Tracker::disabled();
         static FAMILY: Family = Family::new("things");
         FAMILY.turn_off("one");
         FAMILY.turn_off("two");
         let mut text = String::new();
-        FAMILY.describe(&mut text);
+        FAMILY.describe(None, &mut text);
         assert_eq!(text, "things: off, one\n");
     }
 }

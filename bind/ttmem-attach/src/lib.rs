@@ -36,6 +36,8 @@ mod generation;
 #[cfg(not(loom))]
 mod hooks;
 #[cfg(not(loom))]
+mod hot;
+#[cfg(not(loom))]
 mod mesh_objects;
 #[cfg(not(loom))]
 mod open_devices;

@@ -17,7 +17,7 @@ use crate::runtime::allocator::{CLASSES, Regions};
 use crate::runtime::bank_sizes::BANK_SIZES;
 use crate::runtime::buffer::{self, BufferAccessors};
 use crate::runtime::device::{self, DeviceAccessors, Kind};
-use crate::{forks, report};
+use crate::{forks, hooks, report};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use ttmem_event::{Class, DeviceId, EventKind, MeshId};
@@ -277,6 +277,7 @@ fn open_locked(accessors: &'static DeviceAccessors, device: Object) -> Option<&'
     };
     let new: &'static OpenDevice = Box::leak(Box::new(new));
     forks::watch();
+    hooks::report_off();
     if new.allocator != 0 {
         DEVICES.insert(new.allocator, new);
     }

@@ -72,7 +72,7 @@ fn operation_in(function: &str) -> Option<&str> {
 
 /// Takes the next part of a mangled name, which its length is before; none at the end of the
 /// parts, and of nothing if it is broken.
-fn take_part<'n>(rest: &mut &'n str) -> Option<Option<&'n str>> {
+pub(crate) fn take_part<'n>(rest: &mut &'n str) -> Option<Option<&'n str>> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
         return Some(None);

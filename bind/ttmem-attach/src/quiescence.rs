@@ -106,6 +106,7 @@ fn begin_as(member: Member) {
 }
 
 #[cold]
+#[inline(never)]
 fn begin_without_slot(number: usize) {
     if number == 0 {
         let number = join();
@@ -129,6 +130,7 @@ pub(crate) fn end() {
 }
 
 #[cold]
+#[inline(never)]
 fn end_without_slot(number: usize) {
     if number == COUNTED_CHANGING {
         thread::with(|block| block.gate_member.set(COUNTED));

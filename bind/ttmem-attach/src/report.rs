@@ -6,13 +6,13 @@
 pub(crate) mod config_rings;
 
 use crate::hooks::identities::Identity;
+use crate::hot::{CONFIGURED, HOT, PAUSED};
 use crate::runtime::allocator::{CLASSES, Regions};
 use crate::runtime::buffer::Buffer;
 use crate::runtime::device::{Chip, Mesh};
 use crate::runtime::per_core::Part;
 use crate::stacks;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use ttmem_client::{Config, Tracker};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
@@ -20,19 +20,10 @@ use ttmem_event::{
     DispatchPath, EventKind, MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
 
-/// Nobody has asked for the tracker yet: it is not configured.
-const FRESH: u8 = 0;
-const REPORTING: u8 = 1;
-/// Hooks pass their calls on as if tracking were off: for a while, for a measurement.
-const PAUSED: u8 = 2;
-
-/// One of the words above: all that a hook has to look at, besides the tracker's own.
-static STATE: AtomicU8 = AtomicU8::new(FRESH);
-
 /// The tracker of this process; the first call configures it.
 #[inline]
 pub(crate) fn tracker() -> Tracker {
-    if STATE.load(Relaxed) == FRESH {
+    if HOT.state() & CONFIGURED == 0 {
         configure();
     }
     Tracker
@@ -40,8 +31,8 @@ pub(crate) fn tracker() -> Tracker {
 
 #[cold]
 fn configure() {
-    static CONFIGURED: OnceLock<Tracker> = OnceLock::new();
-    CONFIGURED.get_or_init(|| {
+    static TRACKER: OnceLock<Tracker> = OnceLock::new();
+    TRACKER.get_or_init(|| {
         let variable = std::env::var_os(stacks::VARIABLE);
         stacks::configure(variable.as_deref());
         Tracker::start(Config {
@@ -49,23 +40,21 @@ fn configure() {
             ..Config::from_env()
         })
     });
-    // Who paused it meanwhile has the last word.
-    let _paused = STATE.compare_exchange(FRESH, REPORTING, Relaxed, Relaxed);
+    HOT.set(CONFIGURED, true);
 }
 
+/// Whether anything is reported, in a state of [`HOT`].
 #[inline]
-pub(crate) fn is_on() -> bool {
-    match STATE.load(Relaxed) {
-        REPORTING => Tracker.is_enabled(),
-        PAUSED => false,
-        _fresh => tracker().is_enabled(),
+pub(crate) fn is_on_in(state: u8) -> bool {
+    if state & (CONFIGURED | PAUSED) == CONFIGURED {
+        return Tracker.is_enabled();
     }
+    state & PAUSED == 0 && tracker().is_enabled()
 }
 
 pub(crate) fn pause(paused: bool) {
     tracker();
-    let state = if paused { PAUSED } else { REPORTING };
-    STATE.store(state, Relaxed);
+    HOT.set(PAUSED, paused);
 }
 
 /// A buffer's id: the runtime's own number, which begins at 0 and is never used again.
@@ -83,6 +72,18 @@ pub(crate) fn event_lost() {
     event(EventKind::EventsLost { count: 1 });
 }
 
+/// From here on something is not reported: the process is incomplete, and readers see why.
+pub(crate) fn not_tracked(what: &str, why: &str) {
+    // A panic of ours ends here, and the host goes on.
+    let _contained = std::panic::catch_unwind(|| {
+        let tracker = tracker();
+        let (what, why) = (tracker.text(what), tracker.text(why));
+        tracker.track(EventKind::NotTracked { what, why });
+    });
+}
+
+// Who records the commonest events has looked whether tracking is on: the tracker is configured.
+
 /// A buffer was placed on all banks of its class.
 pub(crate) fn buffer_allocated(
     mesh: MeshId,
@@ -94,7 +95,7 @@ pub(crate) fn buffer_allocated(
     operation: TextId,
 ) {
     let id = buffer_id(unique_id);
-    tracker().track(EventKind::BufferAllocated {
+    Tracker.track(EventKind::BufferAllocated {
         mesh,
         buffer: id,
         class: buffer.class,
@@ -180,7 +181,7 @@ fn usual_direction(class: Class) -> Direction {
 
 /// A buffer was given back that had so many parts.
 pub(crate) fn buffer_freed(mesh: MeshId, unique_id: u64, parts: u32) {
-    tracker().track(EventKind::BufferFreed {
+    Tracker.track(EventKind::BufferFreed {
         mesh,
         buffer: buffer_id(unique_id),
     });
@@ -329,7 +330,7 @@ pub(crate) fn dispatched(
     ran_before: bool,
     path: DispatchPath,
 ) {
-    tracker().track(EventKind::Dispatched {
+    Tracker.track(EventKind::Dispatched {
         mesh,
         program,
         runtime_id,

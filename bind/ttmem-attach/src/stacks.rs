@@ -11,13 +11,14 @@
 #![expect(unsafe_code, reason = "asks the unwinder and the loader")]
 
 use crate::family::warn;
+use crate::hot::{HOT, STACKS};
 use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write as _;
 use std::num::ParseIntError;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::TextId;
 
 pub(crate) const VARIABLE: &str = "TTMEM_STACKS";
@@ -46,8 +47,6 @@ const ALLOCATOR: [&str; 4] = [
     "13allocate_impl",
 ];
 
-static ON: AtomicBool = AtomicBool::new(false);
-
 /// Buffers from so many charged bytes on have their stack reported.
 static LEAST_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -57,7 +56,7 @@ pub(crate) fn configure(value: Option<&OsStr>) {
         Ok(None) => {}
         Ok(Some(least_bytes)) => {
             LEAST_BYTES.store(least_bytes, Ordering::Relaxed);
-            ON.store(true, Ordering::Relaxed);
+            HOT.set(STACKS, true);
         }
         Err(_no_number) => warn(&format!(
             "call stacks are off: {VARIABLE} is not a number of bytes"
@@ -74,7 +73,7 @@ fn parse(value: Option<&OsStr>) -> Result<Option<u64>, ParseIntError> {
 
 #[inline]
 pub(crate) fn are_on() -> bool {
-    ON.load(Ordering::Relaxed)
+    HOT.state() & STACKS != 0
 }
 
 /// Whether that of a buffer of this size is, if any is.

@@ -9,6 +9,8 @@
 #![expect(unsafe_code, reason = "asks the loader through its C interface")]
 
 use crate::family::Unsupported;
+use crate::operation::take_part;
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -73,6 +75,36 @@ pub(crate) struct Around {
     pub(crate) symbol: Option<&'static CStr>,
 }
 
+/// A mangled name as people know it: the class and the function, or the type.
+///
+/// One that cannot be read stays as it is.
+pub(crate) fn readable(name: &CStr) -> Cow<'_, str> {
+    let mangled = name.to_string_lossy();
+    readable_parts(&mangled).map_or(mangled.clone(), Cow::Owned)
+}
+
+fn readable_parts(mangled: &str) -> Option<String> {
+    let (is_type, nested) = match mangled.strip_prefix("_ZTVN") {
+        Some(nested) => (true, nested),
+        None => (false, mangled.strip_prefix("_ZN")?),
+    };
+    let mut rest = nested.strip_prefix('K').unwrap_or(nested);
+    let mut parts = Vec::new();
+    while let Some(part) = take_part(&mut rest)? {
+        parts.push(part);
+    }
+    let &last = parts.last()?;
+    // Constructors and destructors have the name of their class.
+    match rest.as_bytes().first() {
+        Some(b'C') => parts.push(last),
+        Some(b'D') => return Some(format!("{last}::~{last}")),
+        _function => {}
+    }
+    let shown = if is_type { 1 } else { 2 };
+    let shown = &parts[parts.len().saturating_sub(shown)..];
+    Some(shown.join("::"))
+}
+
 /// What an address lies in; none if that is no library.
 pub(crate) fn around(address: usize) -> Option<Around> {
     /// # Safety
@@ -107,7 +139,7 @@ pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
     find(name)
         .or_else(|| find_anywhere(name))
         .unwrap_or_else(|| {
-            crate::family::warn(&format!("{} is nowhere", name.to_string_lossy()));
+            crate::family::warn(&format!("{} is nowhere", readable(name)));
             std::process::abort()
         })
 }
@@ -200,6 +232,25 @@ fn loaded_objects() -> Vec<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mangled_name_is_shown_as_class_and_function() {
+        let cases = [
+            (
+                c"_ZN2tt8tt_metal22RingbufferCacheManager5resetEv",
+                "RingbufferCacheManager::reset",
+            ),
+            (c"_ZNK2tt8tt_metal6Kernel4nameB5cxx11Ev", "Kernel::name"),
+            (c"_ZN2tt5ClassC1Eiii", "Class::Class"),
+            (c"_ZN2tt5ClassD1Ev", "Class::~Class"),
+            (c"_ZTVN2tt8tt_metal6DeviceE", "Device"),
+            (c"_ZN99x", "_ZN99x"),
+            (c"getpid", "getpid"),
+        ];
+        for (mangled, expected) in cases {
+            assert_eq!(readable(mangled), expected);
+        }
+    }
 
     #[test]
     fn a_symbol_of_another_library_is_found() {

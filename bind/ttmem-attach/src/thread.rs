@@ -14,7 +14,7 @@ use std::cell::Cell;
 use ttmem_event::{BinaryStatus, Direction, TextId};
 
 /// The words of a thread; zeroes stand for "none" in each of them.
-#[repr(C)]
+#[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     /// What the thread is to the gate of `quiescence`; 0 = it has not joined.
@@ -28,10 +28,24 @@ pub(crate) struct Block {
     pub(crate) creating: Cell<TextId>,
     /// What its operation is about to send.
     pub(crate) pending: First,
+    /// The room that a manager of config rings has found for it.
+    reservation: Cell<Reservation>,
+}
+
+/// Room in config rings that was found and not taken yet.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// The address of the manager; 0 = there is none.
+    manager: usize,
+    /// The address of what it found.
+    pub(crate) found: usize,
+    /// What was given back meanwhile; 0 = nothing.
+    pub(crate) freed: u32,
 }
 
 /// The size that is written in the assembler's part.
-const BLOCK_BYTES: usize = 64;
+const BLOCK_BYTES: usize = 128;
 const _: () = assert!(size_of::<Block>() == BLOCK_BYTES);
 const _: () = assert!(align_of::<Block>() <= 64);
 
@@ -52,6 +66,40 @@ impl Block {
             2 => Some(Direction::BottomUp),
             _none => None,
         }
+    }
+
+    /// Notes that a manager has found room; the last time counts.
+    #[inline]
+    pub(crate) fn note_reservation(&self, manager: usize, found: usize) {
+        let before = self.reservation.get();
+        let freed = if before.manager == manager {
+            before.freed
+        } else {
+            0
+        };
+        self.reservation.set(Reservation {
+            manager,
+            found,
+            freed,
+        });
+    }
+
+    /// Notes what a manager has given back; whether that is for room that it has found.
+    #[inline]
+    pub(crate) fn note_freed(&self, manager: usize, freed: u32) -> bool {
+        let before = self.reservation.get();
+        let is_for_room = before.manager == manager;
+        if is_for_room {
+            self.reservation.set(Reservation { freed, ..before });
+        }
+        is_for_room
+    }
+
+    /// The room that a manager has found, once.
+    #[inline]
+    pub(crate) fn take_reservation(&self, manager: usize) -> Option<Reservation> {
+        let reservation = self.reservation.replace(Reservation::default());
+        (reservation.manager == manager).then_some(reservation)
     }
 
     #[inline]
@@ -143,6 +191,28 @@ mod tests {
         assert_eq!(other, (None, Some(Direction::BottomUp)));
         assert_eq!(with(Block::take_newest_direction), Some(Direction::TopDown));
         assert_eq!(with(Block::take_newest_direction), None);
+    }
+
+    #[test]
+    fn room_is_found_then_freed_then_taken_once() {
+        with(|block| {
+            assert!(!block.note_freed(0x1000, 3), "nobody found room");
+            assert_eq!(block.take_reservation(0x1000), None);
+            block.note_reservation(0x1000, 0x1100);
+            assert!(!block.note_freed(0x2000, 3), "another did");
+            assert!(block.note_freed(0x1000, 5));
+            // The runtime looks again with other sizes before it decides.
+            block.note_reservation(0x1000, 0x1100);
+            let expected = Reservation {
+                manager: 0x1000,
+                found: 0x1100,
+                freed: 5,
+            };
+            assert_eq!(block.take_reservation(0x1000), Some(expected));
+            assert_eq!(block.take_reservation(0x1000), None);
+            block.note_reservation(0x1000, 0x1100);
+            assert_eq!(block.take_reservation(0x2000), None);
+        });
     }
 
     #[test]

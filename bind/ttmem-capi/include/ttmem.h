@@ -78,7 +78,8 @@ typedef struct ttmem_config_t {
     const char *visible_devices;
     // How many events to keep while the server is away; beyond that, history is left out.
     uint64_t history_events;
-    // How long a report may wait when its thread is far ahead of the server; see TTMEM_NO_WAIT.
+    // How long a report may wait when its thread is far ahead of the one that sends; see
+    // TTMEM_NO_WAIT.
     uint32_t full_ring_wait_millis;
     // A user whose server is trusted besides this process's own user and root.
     uint32_t trusted_uid;
@@ -86,6 +87,9 @@ typedef struct ttmem_config_t {
     ttmem_flag_t has_trusted_uid;
     // Zero.
     uint8_t reserved[7];
+    // How much memory the threads of this process may record into; reports of threads beyond it
+    // are lost.
+    uint64_t ring_memory_bytes;
 } ttmem_config_t;
 
 // What became of the reports of this process.

@@ -33,7 +33,8 @@ pub struct ttmem_config_t {
     pub visible_devices: *const c_char,
     /// How many events to keep while the server is away; beyond that, history is left out.
     pub history_events: u64,
-    /// How long a report may wait when its thread is far ahead of the server; see TTMEM_NO_WAIT.
+    /// How long a report may wait when its thread is far ahead of the one that sends; see
+    /// TTMEM_NO_WAIT.
     pub full_ring_wait_millis: u32,
     /// A user whose server is trusted besides this process's own user and root.
     pub trusted_uid: u32,
@@ -41,6 +42,9 @@ pub struct ttmem_config_t {
     pub has_trusted_uid: ttmem_flag_t,
     /// Zero.
     pub reserved: [u8; 7],
+    /// How much memory the threads of this process may record into; reports of threads beyond it
+    /// are lost.
+    pub ring_memory_bytes: u64,
 }
 
 /// In ttmem_config_t.full_ring_wait_millis: do not wait at all.
@@ -140,6 +144,9 @@ unsafe fn configure(given: &ttmem_config_t) -> Result<Config, ttmem_code_t> {
         TTMEM_NO_WAIT => config.full_ring_wait = Duration::ZERO,
         millis => config.full_ring_wait = Duration::from_millis(millis.into()),
     }
+    if given.ring_memory_bytes != 0 {
+        config.ring_memory_bytes = given.ring_memory_bytes;
+    }
     if field([given.has_trusted_uid]).ok_or(TTMEM_E_VALUE)? {
         config.trusted_uid = Some(given.trusted_uid);
     }
@@ -228,6 +235,7 @@ mod tests {
         trusted_uid: 0,
         has_trusted_uid: 0,
         reserved: [0; 7],
+        ring_memory_bytes: 0,
     };
 
     fn configured(given: &ttmem_config_t) -> Result<Config, ttmem_code_t> {
@@ -250,9 +258,11 @@ mod tests {
             full_ring_wait_millis: 3,
             trusted_uid: 0,
             has_trusted_uid: 1,
+            ring_memory_bytes: 9,
             ..EMPTY
         });
         let config = config.unwrap();
+        assert_eq!(config.ring_memory_bytes, 9);
         assert_eq!(config.socket, Some(PathBuf::from("/tmp/x.sock")));
         assert_eq!(config.name.as_deref(), Some("llama"));
         assert_eq!(config.visible_devices.as_deref(), Some("0,1"));

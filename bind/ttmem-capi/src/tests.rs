@@ -472,7 +472,7 @@ fn every_structure_has_its_size() {
         (size_of::<ttmem_core_range_t>(), 8),
         (size_of::<ttmem_device_t>(), 40),
         (size_of::<ttmem_mesh_t>(), 40),
-        (size_of::<ttmem_config_t>(), 56),
+        (size_of::<ttmem_config_t>(), 64),
         (size_of::<ttmem_statistics_t>(), 48),
     ];
     for (size, expected) in sizes {

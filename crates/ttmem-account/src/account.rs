@@ -16,6 +16,7 @@ use crate::pages::{Pages, PagesView};
 use crate::program::Program;
 use crate::residency::{Trace, TraceKey};
 use crate::totals::GaugeKind;
+use crate::untracked::Untracked;
 use crate::{Map, Set};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct AccountFacts {
     /// What it still held when it closed its devices.
     pub leak_candidates: Released,
     pub anomalies: Anomalies,
+    /// What it does not report, each once.
+    pub untracked: Vec<Untracked>,
     pub devices: Vec<HeldDevice>,
     pub meshes: Vec<Mesh>,
     pub definitions: Arc<Definitions>,
@@ -140,6 +143,12 @@ pub struct Account {
     pub(crate) runs: u64,
     /// What all buffers take and asked for, each once: no device has more of either.
     pub(crate) buffer_bytes: u128,
+    /// Rows, devices and cores that were touched so far.
+    pub(crate) work: u64,
+    /// The work after which an event that is large pauses; 0 if none does.
+    pub(crate) pause_at: u64,
+    /// Whether the last event paused.
+    pub(crate) unfinished: bool,
 }
 
 impl Account {
@@ -192,6 +201,12 @@ impl Account {
         self.len() == 0
     }
 
+    /// How many events it has applied.
+    #[must_use]
+    pub fn order(&self) -> u64 {
+        self.order
+    }
+
     #[must_use]
     pub fn highest_buffer(&self) -> u64 {
         self.highest_buffer
@@ -218,6 +233,51 @@ impl Account {
         };
         let outcome = apply.event(&event.kind);
         outcome.inspect_err(|anomaly| self.facts.anomalies.count(*anomaly))
+    }
+
+    /// Applies an event as far as so many work units go; false if it is to be applied again, for
+    /// the rest of it.
+    ///
+    /// An event that gives back a million rows takes as many calls as it needs, and nothing else
+    /// may be applied in between.
+    ///
+    /// # Errors
+    /// As [`Account::apply`].
+    #[inline]
+    pub fn apply_within<O: Observer>(
+        &mut self,
+        event: &Event,
+        limits: &Limits,
+        observer: &mut O,
+        work: u64,
+    ) -> Result<bool, Anomaly> {
+        if std::mem::take(&mut self.unfinished) {
+            self.order -= 1;
+        }
+        self.pause_at = self.work.saturating_add(work.max(1));
+        let outcome = self.apply(event, limits, observer);
+        self.pause_at = 0;
+        outcome.map(|()| !self.unfinished)
+    }
+
+    /// Pauses the event at work if it has used what it may; true if it is to return.
+    pub(crate) fn pauses(&mut self) -> bool {
+        self.unfinished |= self.pause_at != 0 && self.work >= self.pause_at;
+        self.unfinished
+    }
+
+    /// Whether the last event is to be applied again, for the rest of it.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
+    /// Work units so far: rows, devices and cores that events touched, beyond one for each event.
+    ///
+    /// A count and no time: the same events cost the same everywhere.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.work
     }
 
     /// Takes over what later events refer to.

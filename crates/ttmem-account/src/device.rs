@@ -129,7 +129,8 @@ impl DeviceMoment {
     /// The last event of the process before a peak of the device.
     ///
     /// Without an event since then, everything is as it was.
-    pub(crate) fn order_of(self, peak_number: u64) -> u64 {
+    #[must_use]
+    pub fn order_of(self, peak_number: u64) -> u64 {
         if self.peak_number == peak_number {
             self.order
         } else {

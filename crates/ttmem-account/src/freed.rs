@@ -110,6 +110,10 @@ impl FreedEntries {
         self.rows.iter().map(|(_slot, freed)| &freed.entry)
     }
 
+    pub(crate) fn rows(&self) -> &PagesView<Freed> {
+        &self.rows
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

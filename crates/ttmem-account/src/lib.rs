@@ -29,6 +29,7 @@ pub mod program;
 mod residency;
 pub mod state;
 pub mod totals;
+mod untracked;
 
 pub use account::{Account, AccountFacts, AccountRows, ConfigRingKey, Released};
 pub use anomaly::{Anomalies, Anomaly};
@@ -44,6 +45,7 @@ pub use observer::{Charge, Holding, Observer};
 pub use pages::{Pages, PagesView};
 pub use residency::{ResidentProgram, Vacated, last_replays, residents};
 pub use totals::{GaugeKind, PeakSet, Totals};
+pub use untracked::{NotTracked, Untracked};
 
 /// A map keyed by what a client sends: seeded, so that it cannot be made slow on purpose.
 pub(crate) type Map<K, V> = hashbrown::HashMap<K, V, foldhash::fast::RandomState>;

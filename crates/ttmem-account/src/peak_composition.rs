@@ -6,9 +6,10 @@
 //! of a device that processes share: each records the order of its own events at
 //! that peak.
 
-use crate::account::{AccountFacts, AccountRows};
+use crate::account::{Account, AccountFacts, AccountRows};
 use crate::buffers::BufferRow;
 use crate::observer::Holding;
+use crate::pages::PagesView;
 use crate::program::{Program, ProgramOnDevice};
 use crate::totals::GaugeKind;
 use std::slice;
@@ -69,7 +70,7 @@ impl PeakEntry {
         }
     }
 
-    fn devices<'a>(&'a self, facts: &'a AccountFacts) -> &'a [u32] {
+    pub(crate) fn devices<'a>(&'a self, facts: &'a AccountFacts) -> &'a [u32] {
         match self.gauge {
             GaugeKind::Class(_class) => {
                 let mesh = facts.meshes.get(self.place as usize);
@@ -79,8 +80,19 @@ impl PeakEntry {
         }
     }
 
+    #[must_use]
+    pub fn gauge(&self) -> GaugeKind {
+        self.gauge
+    }
+
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.freed == LIVE
+    }
+
     /// Whether it was live after the event `peak`.
-    fn was_live_at(&self, peak: u64) -> bool {
+    #[must_use]
+    pub fn was_live_at(&self, peak: u64) -> bool {
         self.placed <= peak && (self.freed == LIVE || peak < self.freed)
     }
 }
@@ -100,46 +112,90 @@ pub fn at<'a>(
     });
     let live: Box<dyn Iterator<Item = PeakEntry> + 'a> = match gauge {
         GaugeKind::Class(_class) => Box::new(live_buffers(rows)),
-        GaugeKind::Cb => Box::new(live_cbs(rows, Some(slot))),
-        GaugeKind::Kernel => Box::new(live_kernels(rows, Some(slot))),
+        GaugeKind::Cb => Box::new(live_cbs(rows, slot)),
+        GaugeKind::Kernel => Box::new(live_kernels(rows, slot)),
     };
     live.chain(freed(rows)).filter(move |entry| {
         entry.gauge == gauge && entry.was_live_at(peak) && entry.devices(facts).contains(&slot)
     })
 }
 
-/// What was live at the peaks of a process's devices over all processes.
+/// A walk over all that was live at some peak of a process, a part at a time.
 ///
-/// `numbers` has how many peaks each device had so far, by the process's slots.
-pub fn at_all_devices(
-    facts: &AccountFacts,
-    rows: &AccountRows,
-    numbers: &[[u64; GaugeKind::COUNT]],
-    mut visit: impl FnMut(u32, GaugeKind, PeakEntry),
-) {
-    // The last event before each peak; 0 where there was none.
-    let devices = facts.devices.iter().zip(numbers);
-    let peaks: Vec<[u64; GaugeKind::COUNT]> = devices
-        .map(|(held, numbers)| {
-            std::array::from_fn(|gauge| match numbers[gauge] {
-                0 => 0,
-                number => held.moments[gauge].order_of(number),
-            })
-        })
-        .collect();
-    // By what there is and not by device: a process may have many of both.
-    let live = live_buffers(rows);
-    let live = live
-        .chain(live_cbs(rows, None))
-        .chain(live_kernels(rows, None));
-    for entry in live.chain(freed(rows)) {
-        for slot in entry.devices(facts) {
-            let peaks = peaks.get(*slot as usize);
-            if peaks.is_some_and(|peaks| entry.was_live_at(peaks[entry.gauge.index()])) {
-                visit(*slot, entry.gauge, entry);
+/// The account must not change until it is done.
+#[derive(Debug, Default)]
+pub struct Walk {
+    table: usize,
+    /// The slot to go on at.
+    next: u32,
+}
+
+impl Walk {
+    /// Visits entries and the devices of each, for about so many work units. What that cost; and
+    /// whether it is done.
+    pub fn go_on(
+        &mut self,
+        account: &Account,
+        work: u64,
+        mut visit: impl FnMut(u32, &PeakEntry),
+    ) -> (u64, bool) {
+        let mut units = 0;
+        let mut entry = |entry: PeakEntry| {
+            let devices = entry.devices(&account.facts);
+            for slot in devices {
+                visit(*slot, &entry);
             }
+            1 + devices.len() as u64
+        };
+        loop {
+            let from = self.next;
+            let paused = match self.table {
+                0 => visit_some(&account.buffers.rows, from, work, &mut units, |row| {
+                    entry(PeakEntry::of_buffer(row))
+                }),
+                1 => visit_some(&account.programs, from, work, &mut units, |program| {
+                    let holdings = program.on.iter().flat_map(|on| {
+                        let cbs = on.cbs().iter().map(|cb| Holding::Cb(program.id, cb));
+                        let kernels = on.kernels().iter();
+                        let kernels = kernels.map(|kernel| Holding::Kernel(program.id, kernel));
+                        let of_part = cbs.chain(kernels);
+                        of_part.map(|each| PeakEntry::of_holding(on.device, program.name, &each))
+                    });
+                    1 + holdings.map(&mut entry).sum::<u64>()
+                }),
+                2 => visit_some(&account.legacy_cbs.rows, from, work, &mut units, |row| {
+                    let cb = Holding::Cb(ProgramId(0), &row.cb);
+                    entry(PeakEntry::of_holding(row.device, TextId::NONE, &cb))
+                }),
+                3 => visit_some(account.freed.rows(), from, work, &mut units, |freed| {
+                    entry(freed.entry)
+                }),
+                _behind => return (units, true),
+            };
+            if let Some(slot) = paused {
+                self.next = slot;
+                return (units, false);
+            }
+            (self.table, self.next) = (self.table + 1, 0);
         }
     }
+}
+
+/// Visits rows from a slot on; the slot to go on at when the work is done before they are.
+fn visit_some<T>(
+    rows: &PagesView<T>,
+    from: u32,
+    work: u64,
+    units: &mut u64,
+    mut visit: impl FnMut(&T) -> u64,
+) -> Option<u32> {
+    for (slot, row) in rows.iter_from(from) {
+        if *units >= work {
+            return Some(slot);
+        }
+        *units += visit(row);
+    }
+    None
 }
 
 fn freed(rows: &AccountRows) -> impl Iterator<Item = PeakEntry> {
@@ -151,7 +207,7 @@ fn live_buffers(rows: &AccountRows) -> impl Iterator<Item = PeakEntry> {
     rows.map(|(_slot, row)| PeakEntry::of_buffer(row))
 }
 
-fn live_cbs(rows: &AccountRows, slot: Option<u32>) -> impl Iterator<Item = PeakEntry> {
+fn live_cbs(rows: &AccountRows, slot: u32) -> impl Iterator<Item = PeakEntry> {
     let of_programs = parts(rows, slot).flat_map(|(program, on)| {
         let cbs = on.cbs().iter().map(|cb| Holding::Cb(program.id, cb));
         cbs.map(|cb| PeakEntry::of_holding(on.device, program.name, &cb))
@@ -163,7 +219,7 @@ fn live_cbs(rows: &AccountRows, slot: Option<u32>) -> impl Iterator<Item = PeakE
     }))
 }
 
-fn live_kernels(rows: &AccountRows, slot: Option<u32>) -> impl Iterator<Item = PeakEntry> {
+fn live_kernels(rows: &AccountRows, slot: u32) -> impl Iterator<Item = PeakEntry> {
     parts(rows, slot).flat_map(|(program, on)| {
         let kernels = on.kernels().iter();
         let kernels = kernels.map(|kernel| Holding::Kernel(program.id, kernel));
@@ -171,16 +227,8 @@ fn live_kernels(rows: &AccountRows, slot: Option<u32>) -> impl Iterator<Item = P
     })
 }
 
-/// The parts of programs on a device, or on any.
-fn parts(
-    rows: &AccountRows,
-    slot: Option<u32>,
-) -> impl Iterator<Item = (&Program, &ProgramOnDevice)> {
-    rows.programs.iter().flat_map(move |(_slot, program)| {
-        let on = match slot {
-            Some(slot) => program.on_device(slot).map_or(&[][..], slice::from_ref),
-            None => &program.on,
-        };
-        on.iter().map(move |on| (program, on))
-    })
+/// The parts of programs on a device.
+fn parts(rows: &AccountRows, slot: u32) -> impl Iterator<Item = (&Program, &ProgramOnDevice)> {
+    let programs = rows.programs.iter();
+    programs.filter_map(move |(_slot, program)| Some((program, program.on_device(slot)?)))
 }

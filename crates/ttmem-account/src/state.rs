@@ -17,3 +17,4 @@ mod save;
 mod tests;
 
 pub use layout::{describe, fingerprint};
+pub use load::Loading;

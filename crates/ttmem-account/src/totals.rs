@@ -250,6 +250,18 @@ impl Totals {
         }
     }
 
+    /// Adds all that a process holds; true for each gauge that is higher than ever.
+    pub fn add(&mut self, mut part: Self, time: u64, order: u64) -> [bool; GaugeKind::COUNT] {
+        for ((.., mine), (.., its)) in self.figures().zip(part.figures()) {
+            *mine = mine.saturating_add(*its);
+        }
+        let mut raised = [false; GaugeKind::COUNT];
+        for kind in GaugeKind::all() {
+            raised[kind.index()] = self.gauge_mut(kind).add(0, time, order);
+        }
+        raised
+    }
+
     /// Starts a new stretch and returns the peaks of the one that ends.
     pub fn mark(&mut self, time: u64) -> PeakSet {
         let mut peaks = PeakSet::default();

@@ -14,6 +14,7 @@
 
 mod address;
 pub mod client;
+mod deceptive;
 mod device;
 mod device_key;
 mod events;
@@ -36,6 +37,7 @@ mod vocabulary;
 
 pub use address::{Address, HttpUrl, ParseHttpUrlError};
 pub use client::{ApiClient, ApiRequestError};
+pub use deceptive::{escape_json, escaped_json_growth, is_deceptive};
 pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage, Device,
     DeviceDetail, KernelUsage, PeakBytes, PeakContents, PeakGroup, PrefetchUsage,
@@ -47,7 +49,9 @@ pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use problem::{Forgotten, Marked, Problem};
-pub use process::{HostProcess, LeakCandidates, Process, ProcessDevice, Processes, Released};
+pub use process::{
+    HostProcess, IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released,
+};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,

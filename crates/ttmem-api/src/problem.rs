@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::deceptive::is_deceptive;
 use crate::{Mark, Released, SchemaVersion};
 
 /// The body of every HTTP error.
@@ -21,7 +22,7 @@ pub struct Problem {
 /// `error: detail`, safe to print: whoever answers on a socket is not always our server.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let printable = |text: &str| text.replace(char::is_control, "\u{fffd}");
+        let printable = |text: &str| text.replace(is_deceptive, "\u{fffd}");
         write!(f, "{}: {}", printable(&self.error), printable(&self.detail))
     }
 }

@@ -33,8 +33,11 @@ pub struct Process {
     pub state: ProcessState,
     /// How its figures are known.
     pub source: Source,
-    /// Events were lost: its totals cannot be trusted.
+    /// Its figures may not be all that it has: there is a reason in `incomplete_reasons`.
     pub incomplete: bool,
+    /// Why it is incomplete; empty if it is not.
+    #[serde(default)]
+    pub incomplete_reasons: Vec<IncompleteReason>,
     /// It is sending its live set anew; its figures are those from before.
     pub resyncing: bool,
     /// Events that never reached the ledger.
@@ -71,6 +74,34 @@ pub struct HostProcess {
     pub parent: Option<u32>,
     /// Host memory that it has in use.
     pub rss_bytes: Option<u64>,
+}
+
+/// A reason why the figures of a process may not be all that it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IncompleteReason {
+    /// The reason: `events_lost`, `not_tracked`.
+    pub reason: String,
+    /// How many events it concerns; 1 where nothing is counted.
+    pub count: u64,
+    /// The reason in words, where it has some of its own.
+    pub detail: Option<String>,
+}
+
+impl IncompleteReason {
+    /// The reason in words, with its count.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let count = self.count;
+        let (one, many) = match self.reason.as_str() {
+            "events_lost" => ("event lost", "events lost"),
+            other => {
+                // One that has no words here is a newer server's.
+                let detail = self.detail.clone();
+                return detail.unwrap_or_else(|| format!("{other} ({count})"));
+            }
+        };
+        format!("{count} {}", if count == 1 { one } else { many })
+    }
 }
 
 /// Buffers that outlived the mesh they lay on.
@@ -127,7 +158,8 @@ pub struct Released {
     pub buffer_bytes: u64,
     /// When it happened.
     pub time: Timestamp,
-    /// Why: `goodbye`, `died`, `replaced`, `forgotten`.
+    /// Why: `goodbye`, `ended`, `replaced`, `forgotten`. `ended` is without a goodbye; whether
+    /// that was an exit or a signal only its parent knows.
     pub reason: String,
 }
 

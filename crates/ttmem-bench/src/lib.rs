@@ -7,6 +7,7 @@
 mod api;
 mod churn;
 mod client;
+mod fair;
 mod filler;
 mod harness;
 mod memory;
@@ -15,9 +16,11 @@ mod record;
 mod release;
 mod screen;
 mod top;
+mod wire_client;
 mod workload;
 
 pub use client::read_account;
+pub use fair::{AttackOptions, attack};
 pub use harness::Programs;
 pub use record::{RecordOptions, run as record};
 pub use release::hold;
@@ -33,6 +36,7 @@ pub enum Subject {
     Top,
     Api,
     Churn,
+    Fair,
 }
 
 /// Measures one subject; with `quick`, a part of the work.
@@ -51,6 +55,7 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
             json!({ "bench": "client", "client": client::measure(programs, quick)? })
         }
         Subject::Top => json!({ "bench": "top", "top": top::measure(programs, quick)? }),
+        Subject::Fair => json!({ "bench": "fair", "fair": fair::measure(programs, quick)? }),
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
         Subject::Churn => json!({ "bench": "churn", "churn": churn::measure(programs, quick)? }),
     };

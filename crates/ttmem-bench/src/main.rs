@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
-use ttmem_bench::{Programs, RecordOptions, Subject, WorkloadOptions};
+use ttmem_bench::{AttackOptions, Programs, RecordOptions, Subject, WorkloadOptions};
 
 /// Measurements of the ttmem program, printed as JSON.
 #[derive(Debug, Parser)]
@@ -26,12 +26,17 @@ enum Command {
     Api(Measurement),
     /// A thousand processes that come and go for an hour, and the terminal view: does memory grow?
     Churn(Measurement),
+    /// Fairness: an honest client's round trip beside each of many attacks.
+    Fair(Measurement),
     /// A workload for `server` to kill: allocates, prints a line, and waits.
     #[command(hide = true)]
     Hold {
         #[arg(long)]
         socket: PathBuf,
     },
+    /// A process for `fair`: attacks a server, or keeps it busy, until its input ends.
+    #[command(hide = true)]
+    Attack(AttackOptions),
     /// A workload for `client` and `api`: allocates, frees, and keeps its own account.
     #[command(hide = true)]
     Workload(WorkloadOptions),
@@ -58,6 +63,8 @@ fn main() -> Result<()> {
         Command::Top(options) => (Subject::Top, options),
         Command::Api(options) => (Subject::Api, options),
         Command::Churn(options) => (Subject::Churn, options),
+        Command::Fair(options) => (Subject::Fair, options),
+        Command::Attack(options) => return ttmem_bench::attack(&options),
         Command::Hold { socket } => return ttmem_bench::hold(&socket),
         Command::Workload(options) => return ttmem_bench::workload(&options),
         Command::Record(options) => {

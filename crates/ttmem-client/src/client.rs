@@ -6,25 +6,37 @@
 //! ordinary event.
 
 use crate::config::Config;
-use crate::{forward, futex};
+use crate::futex;
+use crate::room::{self, NoRoom, Room};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_event::wire::DefinitionKind;
-use ttmem_ring::dictionary::{Dictionary, DictionarySegment};
+use ttmem_ring::dictionary::{Dictionary, DictionarySegment, SEGMENT_BYTES};
 use ttmem_ring::flush::{Doorbell, Flush};
 use ttmem_ring::memory::CreateMemoryError;
 use ttmem_ring::page::Page;
-use ttmem_ring::published::Published;
+use ttmem_ring::registry::{Growing, Registry};
 use ttmem_ring::ring::{Producer, Ring};
-use ttmem_ring::segment::RingSegment;
-use ttmem_ring::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT};
+use ttmem_ring::segment::{RingSegment, Shape};
 
 /// What every tracker call looks at.
 pub(crate) static PAGE: Page<Client> = Page::undecided();
 
-/// How long to do without more rings after there was no memory for them.
-const RETRY_GROWING: Duration = Duration::from_secs(1);
+/// How long a thread waits for another that adds rings, which takes that one far less than this.
+const GROWING: Duration = Duration::from_secs(1);
+
+/// Events of a ring in the tightest surroundings; with fewer, tracking is off.
+const FEWEST_EVENTS: usize = 256;
+
+/// Why a client cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CreateClientError {
+    #[error(transparent)]
+    Memory(#[from] CreateMemoryError),
+    #[error("there is no room for its memory: {0}")]
+    NoRoom(#[from] NoRoom),
+}
 
 /// The shared state of one process's tracking.
 #[derive(Debug)]
@@ -33,11 +45,12 @@ pub(crate) struct Client {
     pub(crate) config: Config,
     /// Random; distinguishes instances of one pid.
     pub(crate) instance: [u8; 16],
-    /// Of a process that began as a fork: the first buffer id of its own.
-    pub(crate) forked: Option<u64>,
-    segments: [Published<RingSegment>; MAX_RING_SEGMENTS],
-    /// When the last attempt to make more rings failed: trying at every event would cost too much.
-    growing: Mutex<Option<Instant>>,
+    rings: Registry<RingSegment>,
+    /// Events of a ring of the first segment.
+    ring_events: usize,
+    pub(crate) room: Room,
+    /// Why a thread was not given a ring, the first time.
+    refusal: OnceLock<NoRoom>,
     pub(crate) dictionary: Dictionary,
     pub(crate) doorbell: Doorbell,
     pub(crate) flush: Flush,
@@ -57,61 +70,111 @@ pub(crate) struct Figures {
 
 impl Client {
     /// Makes the memory of a client.
-    pub(crate) fn create(
-        generation: u32,
-        config: Config,
-        forked: Option<u64>,
-    ) -> Result<Self, CreateMemoryError> {
+    pub(crate) fn create(generation: u32, config: Config) -> Result<Self, CreateClientError> {
+        let room = Room::new(config.ring_memory_bytes);
+        let first = first_shape(config.ring_events, &room)?;
         let client = Self {
             generation,
             instance: random_instance(),
-            forked,
-            segments: std::array::from_fn(|_segment| Published::unset()),
-            growing: Mutex::new(None),
-            dictionary: Dictionary::new(DictionarySegment::create),
+            rings: Registry::default(),
+            ring_events: first.slots_per_ring,
+            room,
+            refusal: OnceLock::new(),
+            dictionary: Dictionary::new(dictionary_segment),
             doorbell: Doorbell::default(),
             flush: Flush::default(),
             figures: Figures::default(),
             config,
         };
-        client.add_segment(0)?;
+        let segment = RingSegment::create(first)?;
+        if let Some(growing) = client.rings.begin_growing() {
+            growing.add(Box::leak(Box::new(segment)));
+        }
         Ok(client)
-    }
-
-    fn add_segment(&self, number: usize) -> Result<(), CreateMemoryError> {
-        let segment = RingSegment::create(number, self.config.ring_events, forward::own_address())?;
-        self.segments[number].set(Box::leak(Box::new(segment)));
-        Ok(())
     }
 
     /// The segments of rings there are.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &'static RingSegment> + '_ {
-        self.segments.iter().map_while(Published::get)
+        self.rings.segments()
     }
 
-    /// A ring for a thread, of a new segment if all are taken; `None` when there are no more.
-    pub(crate) fn claim_ring(&self) -> Option<Producer<'static>> {
-        let claim = || {
-            self.segments()
-                .flat_map(RingSegment::rings)
-                .find_map(|ring| ring.claim())
+    /// A ring for a thread; `None` when it has to do without.
+    ///
+    /// The thread itself allocates the ring or adds a segment: nobody else needs to be awake. It
+    /// waits only while another thread adds one, and no longer than this.
+    pub(crate) fn claim_ring(&self, longest: Duration) -> Option<Producer<'static>> {
+        let claimed = self.try_claim_ring(Deadline::after(longest));
+        claimed.map_err(|why| self.refusal.get_or_init(|| why)).ok()
+    }
+
+    /// How long a thread may wait for its first ring.
+    pub(crate) fn first_ring_wait(&self) -> Duration {
+        self.config.full_ring_wait.min(GROWING)
+    }
+
+    fn try_claim_ring(&self, deadline: Deadline) -> Result<Producer<'static>, NoRoom> {
+        loop {
+            let attempts = self.rings.attempts();
+            if let Some(producer) = self.find_ring()? {
+                return Ok(producer);
+            }
+            if let Some(growing) = self.rings.begin_growing() {
+                let grown = self.grow(&growing);
+                drop(growing);
+                futex::wake_all(self.rings.attempts_word());
+                grown?;
+                continue;
+            }
+            let left = deadline.left();
+            if left.is_zero() {
+                return Err(NoRoom::Stuck);
+            }
+            futex::wait(self.rings.attempts_word(), attempts, left);
+        }
+    }
+
+    /// A ring that nobody owns, if there is one; one that has memory before one that has none.
+    fn find_ring(&self) -> Result<Option<Producer<'static>>, NoRoom> {
+        if let Some(producer) = self.segments().find_map(RingSegment::claim) {
+            return Ok(Some(producer));
+        }
+        let Some(empty) = self.segments().find_map(RingSegment::claim_empty) else {
+            return Ok(None);
         };
-        if let Some(producer) = claim() {
-            return Some(producer);
+        let bytes = empty.bytes();
+        self.room.take(bytes)?;
+        let allocated = empty.allocate().map_err(|_error| {
+            self.room.give_back(bytes);
+            NoRoom::System
+        });
+        allocated.map(Some)
+    }
+
+    /// Adds a segment, unless another thread has just done so.
+    fn grow(&self, growing: &Growing<'_, RingSegment>) -> Result<(), NoRoom> {
+        let is_left = |segment: &RingSegment| segment.rings().any(|ring| !ring.is_taken());
+        if self.segments().any(is_left) {
+            return Ok(());
         }
-        let mut failed = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        if failed.is_some_and(|when| when.elapsed() < RETRY_GROWING) {
-            return None;
+        let number = growing.next_number();
+        let shape = Shape::of(number, self.ring_events).ok_or(NoRoom::Rings)?;
+        let bytes = shape.allocated_bytes();
+        self.room.take(bytes)?;
+        match RingSegment::create(shape) {
+            Ok(segment) => {
+                growing.add(Box::leak(Box::new(segment)));
+                Ok(())
+            }
+            Err(_no_memory) => {
+                self.room.give_back(bytes);
+                Err(NoRoom::System)
+            }
         }
-        if let Some(producer) = claim() {
-            return Some(producer);
-        }
-        let number = self.segments().count();
-        if number == MAX_RING_SEGMENTS || self.add_segment(number).is_err() {
-            *failed = Some(Instant::now());
-            return None;
-        }
-        claim()
+    }
+
+    /// Why a thread is without a ring, if one ever was.
+    pub(crate) fn refusal(&self) -> Option<NoRoom> {
+        self.refusal.get().copied()
     }
 
     /// The id of a definition; 0 when there is no room for it.
@@ -123,7 +186,18 @@ impl Client {
         if id == 0 && kind != DefinitionKind::Text {
             self.count_lost_without_ring();
         }
+        if PAGE.must_wake_pump() {
+            self.wake_pump();
+        }
         id
+    }
+
+    /// Wakes a pump that sleeps until somebody does.
+    #[cold]
+    pub(crate) fn wake_pump(&self) {
+        if PAGE.take_sleeper() {
+            self.ring_doorbell();
+        }
     }
 
     /// Counts an event of a thread that has no ring.
@@ -191,8 +265,28 @@ impl Client {
 
     /// How many rings there are.
     pub(crate) fn ring_count(&self) -> usize {
-        self.segments().count() * RINGS_PER_SEGMENT
+        self.segments().map(|segment| segment.shape().rings).sum()
     }
+}
+
+/// The first segment, with shorter rings where there is little room.
+fn first_shape(ring_events: usize, room: &Room) -> Result<Shape, NoRoom> {
+    let mut events = ring_events;
+    loop {
+        let shape = Shape::of(0, events).ok_or(NoRoom::Rings)?;
+        match room.take(shape.allocated_bytes()) {
+            Ok(()) => return Ok(shape),
+            Err(no_room) if shape.slots_per_ring <= FEWEST_EVENTS => return Err(no_room),
+            Err(_less) => events = shape.slots_per_ring / 2,
+        }
+    }
+}
+
+/// A segment of the dictionary, if there is room for it.
+fn dictionary_segment() -> Option<&'static DictionarySegment> {
+    room::allows(SEGMENT_BYTES)
+        .then(DictionarySegment::create)
+        .flatten()
 }
 
 /// Until when to wait; a time beyond all clocks is for ever.
@@ -227,4 +321,32 @@ fn random_instance() -> [u8; 16] {
         instance[12..].copy_from_slice(&nanos.to_le_bytes());
     }
     instance
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::room::MARGIN_BYTES;
+
+    /// Slots of the first rings, where so much is left.
+    fn first_slots(budget: u64, available: fn() -> Option<u64>) -> Result<usize, NoRoom> {
+        let shape = first_shape(8192, &Room::within(budget, available));
+        shape.map(|shape| shape.slots_per_ring)
+    }
+
+    #[test]
+    fn where_there_is_little_room_rings_are_shorter_and_at_last_there_are_none() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(first_slots(512 * MIB, || None), Ok(8192));
+        assert_eq!(first_slots(4 * MIB, || None), Ok(4096), "and a header");
+        assert_eq!(first_slots(MIB, || None), Ok(1024));
+        assert_eq!(first_slots(1000, || None), Err(NoRoom::Budget(1000)));
+        let tight = || Some(MARGIN_BYTES + MIB);
+        assert_eq!(first_slots(512 * MIB, tight), Ok(1024));
+        let tighter = || Some(MARGIN_BYTES + (136 << 10));
+        assert_eq!(first_slots(512 * MIB, tighter), Ok(256));
+        let too_tight = || Some(MARGIN_BYTES + (100 << 10));
+        let refused = Err(NoRoom::ControlGroup(MARGIN_BYTES + (100 << 10)));
+        assert_eq!(first_slots(512 * MIB, too_tight), refused);
+    }
 }

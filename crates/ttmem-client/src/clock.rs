@@ -14,8 +14,9 @@ use ttmem_event::wire::Clock;
 /// Whether [`ticks`] reads the cycle counter; decided once per process, before the first event.
 static CYCLES: AtomicBool = AtomicBool::new(false);
 
-/// A rate measured over less than this is not worth sending.
+/// After ten times this long a better rate is sent than at first.
 const SHORTEST_BASE: Duration = Duration::from_millis(2);
+
 #[inline]
 pub(crate) fn ticks() -> u64 {
     if CYCLES.load(Ordering::Relaxed) {
@@ -169,11 +170,6 @@ impl Calibration {
         }
     }
 
-    /// How long to wait until the first measurement is good enough.
-    pub(crate) fn remaining(&self) -> Duration {
-        SHORTEST_BASE.saturating_sub(self.began.elapsed())
-    }
-
     /// Whether a better measurement than the last is to be had: each ten times as long.
     pub(crate) fn is_due(&self) -> bool {
         let next = SHORTEST_BASE * 10_u32.saturating_pow(self.sent.min(5));
@@ -194,7 +190,7 @@ impl Calibration {
         let realtime = system_nanos(ClockId::Realtime);
         let elapsed_ticks = now.ticks.wrapping_sub(self.base.ticks);
         let elapsed = now.monotonic_nanos.wrapping_sub(self.base.monotonic_nanos);
-        let rate = (u128::from(elapsed) << 32) / u128::from(elapsed_ticks.max(1));
+        let rate = (u128::from(elapsed.max(1)) << 32) / u128::from(elapsed_ticks.max(1));
         Clock {
             ticks: ticks(),
             unix_nanos: realtime,
@@ -204,14 +200,18 @@ impl Calibration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    /// Held by tests that choose the clock, of which the process has one.
+    pub(crate) static CHOOSING: Mutex<()> = Mutex::new(());
 
     fn check(choice: ClockChoice) {
         choose(choice);
         let before = ticks();
         let mut calibration = Calibration::begin();
-        std::thread::sleep(calibration.remaining());
+        std::thread::sleep(SHORTEST_BASE);
         let clock = calibration.clock();
         assert!(ticks() >= before && horizon() >= before);
         let wall = std::time::SystemTime::now();
@@ -224,12 +224,14 @@ mod tests {
 
     #[test]
     fn ticks_become_wall_clock_time_with_the_systems_clock() {
+        let _alone = CHOOSING.lock();
         check(ClockChoice::Monotonic);
         assert!(!CYCLES.load(Ordering::Relaxed));
     }
 
     #[test]
     fn ticks_become_wall_clock_time_with_the_chosen_clock() {
+        let _alone = CHOOSING.lock();
         check(ClockChoice::Automatic);
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use ttmem_event::Source;
 use ttmem_ring::ring::DEFAULT_SLOTS;
 
+const MIB: u64 = 1 << 20;
+
 /// How a process is tracked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -20,10 +22,14 @@ pub struct Config {
     pub visible_devices: Option<String>,
     /// Events that are kept while the server is slow or away; beyond it, history is elided.
     pub history_events: usize,
-    /// How long a thread whose ring is full waits before its event is lost.
+    /// How long a thread whose ring is full waits for the pump before its event is lost. One that
+    /// has waited in vain does not wait again before there is room.
     pub full_ring_wait: Duration,
-    /// Events that fit into a thread's ring.
+    /// Events that fit into the rings of the first eight threads; rings of further ones are
+    /// shorter.
     pub ring_events: usize,
+    /// Memory that rings may take; threads beyond it lose their events.
+    pub ring_memory_bytes: u64,
     /// A user besides root and this one whose server may be given this process's memory.
     pub trusted_uid: Option<u32>,
     /// Which clock stamps the events.
@@ -49,8 +55,12 @@ impl Default for Config {
             visible_devices: None,
             // 32 MiB: five seconds at a hundred thousand events per second.
             history_events: 512 << 10,
-            full_ring_wait: Duration::from_millis(10),
+            // Far longer than the pump takes: with a million live buffers a table of its account
+            // grows for a tenth of a second, and a busy machine makes that half a second.
+            full_ring_wait: Duration::from_secs(10),
             ring_events: DEFAULT_SLOTS,
+            // Eight thousand threads.
+            ring_memory_bytes: 512 * MIB,
             trusted_uid: None,
             clock: ClockChoice::Automatic,
         }
@@ -61,8 +71,8 @@ impl Config {
     /// The defaults, changed by the environment.
     ///
     /// `TTMEM_SOCKET`, `TTMEM_NAME`, `TTMEM_HISTORY_EVENTS`, `TTMEM_RING_EVENTS`,
-    /// `TTMEM_FULL_RING_WAIT_MS`, `TTMEM_TRUST_UID` and `TTMEM_CLOCK`; a value that makes no
-    /// sense is as good as none.
+    /// `TTMEM_RING_MEMORY_MIB`, `TTMEM_FULL_RING_WAIT_MS`, `TTMEM_TRUST_UID` and `TTMEM_CLOCK`; a
+    /// value that makes no sense is as good as none.
     #[must_use]
     pub fn from_env() -> Self {
         Self::from_variables(|name| std::env::var_os(name))
@@ -88,6 +98,9 @@ impl Config {
             full_ring_wait: number("TTMEM_FULL_RING_WAIT_MS")
                 .map_or(default.full_ring_wait, Duration::from_millis),
             ring_events: count("TTMEM_RING_EVENTS").unwrap_or(default.ring_events),
+            ring_memory_bytes: number("TTMEM_RING_MEMORY_MIB")
+                .and_then(|mib| mib.checked_mul(MIB))
+                .unwrap_or(default.ring_memory_bytes),
             trusted_uid: number("TTMEM_TRUST_UID").and_then(|uid| u32::try_from(uid).ok()),
             clock: match text("TTMEM_CLOCK").as_deref() {
                 Some("tsc") => ClockChoice::Tsc,
@@ -134,6 +147,7 @@ mod tests {
             ("TTMEM_SOCKET", "/tmp/x.sock"),
             ("TTMEM_HISTORY_EVENTS", "1000"),
             ("TTMEM_FULL_RING_WAIT_MS", "0"),
+            ("TTMEM_RING_MEMORY_MIB", "64"),
             ("TTMEM_TRUST_UID", "77"),
             ("TTMEM_CLOCK", "monotonic"),
             ("TTMEM_NAME", "model"),
@@ -141,6 +155,7 @@ mod tests {
         assert_eq!(config.socket_paths(), [PathBuf::from("/tmp/x.sock")]);
         assert_eq!(config.history_events, 1000);
         assert_eq!(config.full_ring_wait, Duration::ZERO);
+        assert_eq!(config.ring_memory_bytes, 64 << 20);
         assert_eq!(config.trusted_uid, Some(77));
         assert_eq!(config.clock, ClockChoice::Monotonic);
         assert_eq!(config.name.as_deref(), Some("model"));
@@ -152,6 +167,7 @@ mod tests {
             ("TTMEM_SOCKET", ""),
             ("TTMEM_HISTORY_EVENTS", "-1"),
             ("TTMEM_FULL_RING_WAIT_MS", "soon"),
+            ("TTMEM_RING_MEMORY_MIB", "18446744073709551615"),
             ("TTMEM_TRUST_UID", "4294967296"),
             ("TTMEM_CLOCK", "sundial"),
         ];

@@ -2,30 +2,35 @@
 //!
 //! A preloaded library and a linked one may both bring this code. Two clients
 //! would be two instances of one pid, and the server would take the second for a
-//! program that replaced the first. The first client's ring memory is the sign
-//! by which the second finds it: unlike an exported symbol it is visible from
-//! every copy, however that was linked or loaded. Its header holds the address
-//! of a table of functions; both ends of that address are in this process.
+//! program that replaced the first. Every copy carries an ELF note that says where
+//! its page and its table of functions are, and a copy that is about to start
+//! looks at the notes of all objects that the loader has loaded: unlike a symbol
+//! a note is visible however the other copy was linked or loaded. What the program
+//! maps by itself is never looked at, whatever its name: a note counts only where
+//! it and all that it refers to lie in the segments of one loaded object.
+
+mod notes;
 
 use crate::client::{Client, PAGE};
 use crate::{local, start, tracker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ttmem_event::EventKind;
 use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
 use ttmem_event::wire::DefinitionKind;
-use ttmem_ring::page::FIRST_GENERATION;
+use ttmem_ring::page::{FIRST_GENERATION, Rival};
 use ttmem_ring::published::Published;
-use ttmem_ring::segment::{self, LAYOUT_HASH_AT, OWNER_AT, VERSION_AT};
 
-/// The version of the table.
-const VERSION: u32 = 1;
+/// The version of note and table.
+const VERSION: u32 = 2;
+
+/// How long to wait for another copy that starts at the same time. It needs some milliseconds;
+/// waiting for ever could be waiting for a thread that waits for this one, in the loader.
+const LONGEST_START: Duration = Duration::from_secs(1);
 
 /// What the copy that does the work offers to the others.
 #[derive(Debug)]
 #[repr(C)]
 struct Table {
-    version: u32,
-    reserved: u32,
     record: extern "C" fn(&[u8; EVENT_BYTES]),
     define: extern "C" fn(u8, *const u8, usize) -> u32,
     next_buffer: extern "C" fn() -> u64,
@@ -34,8 +39,6 @@ struct Table {
 }
 
 static OWN: Table = Table {
-    version: VERSION,
-    reserved: 0,
     record: record_forwarded,
     define: define_forwarded,
     next_buffer: tracker::next_buffer,
@@ -55,62 +58,36 @@ pub(crate) enum Found {
     OtherVersion,
 }
 
-/// What the header of this copy's rings says to other copies.
-pub(crate) fn own_address() -> u64 {
-    (&raw const OWN).addr() as u64
-}
-
-/// Looks for another copy that tracks this process.
+/// Looks for another copy that tracks this process; if nobody does, this one has claimed it.
 pub(crate) fn find() -> Found {
-    let Some(header) = ring_memory() else {
-        return Found::Nobody;
-    };
-    let word = |at: usize| {
-        let place = header.wrapping_byte_add(at);
-        // SAFETY: the range is mapped for ever (ring memory is never unmapped), page-aligned and
-        // longer than the header; `at` is a multiple of eight inside of it.
-        #[expect(unsafe_code, reason = "reads another copy's header")]
-        unsafe {
-            place.read_volatile()
+    let until = Instant::now() + LONGEST_START;
+    loop {
+        PAGE.claim();
+        let mut leader = None;
+        let mut is_claimed = false;
+        let mut goes_first = true;
+        notes::for_each_copy(|copy| match copy.rival() {
+            Rival::Leader => leader = Some(copy.table),
+            Rival::Candidate => {
+                is_claimed = true;
+                goes_first &= !copy.goes_first();
+            }
+            Rival::None => {}
+        });
+        match leader {
+            Some(Some(table)) => {
+                LEADER.set(table);
+                return Found::Leader;
+            }
+            Some(None) => return Found::OtherVersion,
+            None if !is_claimed || Instant::now() >= until => return Found::Nobody,
+            None => {}
         }
-    };
-    // Between mapping the memory and writing the header there is a moment.
-    for _moment in 0..100 {
-        if word(OWNER_AT) != 0 {
-            break;
+        if !goes_first {
+            PAGE.withdraw();
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    let is_ours = word(0) == u64::from_le_bytes(segment::MAGIC);
-    let version = word(VERSION_AT) & u64::from(u32::MAX);
-    if !is_ours || version != u64::from(segment::VERSION) || word(LAYOUT_HASH_AT) != LAYOUT_HASH {
-        return Found::OtherVersion;
-    }
-    let Ok(address) = usize::try_from(word(OWNER_AT)) else {
-        return Found::OtherVersion;
-    };
-    let table = std::ptr::with_exposed_provenance::<Table>(address);
-    // SAFETY: magic, version and layout are those of a copy of this library, which put the address
-    // of its table there; it is pinned and its table a static.
-    #[expect(unsafe_code, reason = "uses another copy's table")]
-    let leader: Option<&'static Table> = unsafe { table.as_ref() };
-    match leader {
-        Some(leader) if leader.version == VERSION => {
-            LEADER.set(leader);
-            Found::Leader
-        }
-        _other => Found::OtherVersion,
-    }
-}
-
-/// The first ring memory that is mapped in this process.
-fn ring_memory() -> Option<*const u64> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let name = format!("/memfd:{}", segment::NAME);
-    let line = maps.lines().find(|line| line.contains(&name))?;
-    let (start, _rest) = line.split_once('-')?;
-    let start = usize::from_str_radix(start, 16).ok()?;
-    Some(std::ptr::with_exposed_provenance(start))
 }
 
 /// Has the other copy record an event.

@@ -1,5 +1,6 @@
 //! What is asked of the process that the client runs in.
 
+use rustix::thread::{MembarrierCommand, membarrier};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -83,6 +84,24 @@ fn is_pipe_signal_pending() -> bool {
     #[expect(unsafe_code, reason = "C library call")]
     let is_member = unsafe { libc::sigismember(&raw const pending, libc::SIGPIPE) };
     is_member == 1
+}
+
+/// Has every thread of this process pass a fence; false where the system cannot.
+pub(crate) fn fence_all_threads() -> bool {
+    let pass = || membarrier(MembarrierCommand::PrivateExpedited);
+    let register = || membarrier(MembarrierCommand::RegisterPrivateExpedited);
+    // A process has to register first, once.
+    pass()
+        .or_else(|_unregistered| register().and_then(|()| pass()))
+        .is_ok()
+}
+
+/// What this program was started as: for a server that comes too late to ask the system.
+pub(crate) fn program_name() -> Option<String> {
+    let arguments = std::fs::read("/proc/self/cmdline").ok()?;
+    let program = arguments.split(|byte| *byte == 0).next()?;
+    let base = program.rsplit(|byte| *byte == b'/').next()?;
+    Some(String::from_utf8_lossy(base).into_owned())
 }
 
 /// Whether this process was made by the C library's fork.

@@ -10,6 +10,7 @@
 //! program run; there is no signal handler, no output but one line on stderr
 //! when tracking cannot be, and nothing at all before the first call.
 
+mod cgroup;
 mod client;
 mod clock;
 mod config;
@@ -18,6 +19,7 @@ mod futex;
 mod host;
 mod local;
 mod pump;
+mod room;
 mod start;
 mod tracker;
 

@@ -8,10 +8,14 @@ use crate::client::{Client, PAGE};
 use crate::{clock, forward, host, start};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::time::{Duration, Instant};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 use ttmem_event::{Event, EventKind};
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING, UNDECIDED};
 use ttmem_ring::ring::Producer;
+
+/// How long a thread does without a ring after it was refused one.
+const REFUSED: Duration = Duration::from_secs(1);
 
 /// What a thread knows of its tracking.
 #[derive(Debug)]
@@ -23,6 +27,10 @@ struct Local {
     /// Set when the thread is ending: it no longer keeps a ring.
     ending: Cell<bool>,
     producer: Producer<'static>,
+    /// When it was last refused a ring, and by which client.
+    refused: Cell<Option<(u32, Instant)>>,
+    /// Set when it has waited in vain for room: it does not wait again before there is some.
+    gave_up: Cell<bool>,
 }
 
 /// Gives the ring back when the thread ends.
@@ -36,6 +44,8 @@ thread_local! {
             inside: AtomicBool::new(false),
             ending: Cell::new(false),
             producer: Producer::vacant(),
+            refused: Cell::new(None),
+            gave_up: Cell::new(false),
         }
     };
     static ENDING: Ending = const { Ending };
@@ -80,6 +90,8 @@ pub(crate) fn record(event: &EventKind) {
     if !(ready && local.push(event)) {
         let (time, kind) = (0, *event);
         record_slowly(local, &Event { time, kind }.encode());
+    } else if PAGE.must_wake_pump() {
+        wake_pump();
     }
 }
 
@@ -91,6 +103,17 @@ pub(crate) fn record_together<const COUNT: usize>(all: &[EventKind; COUNT]) {
     };
     if !(ready && local.push_together(all)) {
         record_one_by_one(local, all);
+    } else if PAGE.must_wake_pump() {
+        wake_pump();
+    }
+}
+
+/// Wakes the pump, which sleeps because nothing was recorded for long.
+#[cold]
+#[inline(never)]
+fn wake_pump() {
+    if let Some(client) = PAGE.client() {
+        client.wake_pump();
     }
 }
 
@@ -179,25 +202,46 @@ fn record_with(client: &'static Client, local: &Local, record: &[u8; EVENT_BYTES
             // A signal handler in the middle of this thread's own event: nothing can be waited for.
             return client.count_lost_without_ring();
         }
-    } else {
-        // A handler in between would claim a second ring, or wait for a lock of its own thread.
-        let _uninterrupted = host::SignalsBlocked::begin();
-        local.inside.store(false, Ordering::Relaxed);
-        let Some(producer) = client.claim_ring() else {
-            return client.count_lost_without_ring();
-        };
-        local.producer.become_owner(&producer);
-        local.generation.set(client.generation);
-        if !local.ending.get() {
-            // Registers the end; while the thread is ending it cannot be any more.
-            local.ending.set(ENDING.try_with(|_ending| ()).is_err());
-        }
-        local.producer.look_for_room();
+    } else if !claim(client, local) {
+        return client.count_lost_without_ring();
     }
     push_when_there_is_room(client, local, record);
     if local.ending.get() && local.generation.replace(0) >= FIRST_GENERATION {
         local.producer.release();
     }
+}
+
+/// Gets the thread a ring of this client; false when it has to do without.
+fn claim(client: &'static Client, local: &Local) -> bool {
+    let refused = local.refused.get();
+    let refused = refused.filter(|(generation, _when)| *generation == client.generation);
+    if refused.is_some_and(|(_generation, when)| when.elapsed() < REFUSED) {
+        return false;
+    }
+    // It has waited for one before, if it was refused.
+    let longest = refused.map_or(client.first_ring_wait(), |_refused| Duration::ZERO);
+    // A handler in between would claim a second ring, or wait for its own thread; a thread that
+    // ended here would leave others waiting.
+    let _uninterrupted = host::SignalsBlocked::begin();
+    let _uncancelled = host::Uncancelled::begin();
+    if local.generation.get() == client.generation {
+        // One that came just before has claimed a ring for this thread.
+        return true;
+    }
+    local.inside.store(false, Ordering::Relaxed);
+    let Some(producer) = client.claim_ring(longest) else {
+        local.refused.set(Some((client.generation, Instant::now())));
+        return false;
+    };
+    local.producer.become_owner(&producer);
+    local.generation.set(client.generation);
+    local.gave_up.set(false);
+    if !local.ending.get() {
+        // Registers the end; while the thread is ending it cannot be any more.
+        local.ending.set(ENDING.try_with(|_ending| ()).is_err());
+    }
+    local.producer.look_for_room();
+    true
 }
 
 fn push_when_there_is_room(client: &Client, local: &Local, record: &[u8; EVENT_BYTES]) {
@@ -208,11 +252,16 @@ fn push_when_there_is_room(client: &Client, local: &Local, record: &[u8; EVENT_B
     // From the first try to the last: a signal handler that pushed while this looks for room would
     // take the head beyond what is then thought to be free.
     local.enter();
-    let pushed = local.put_encoded(record)
-        || ((producer.look_for_room() || client.wait_for_room(producer, &ring))
-            && local.put_encoded(record));
+    let has_room = || {
+        producer.look_for_room() || (!local.gave_up.get() && client.wait_for_room(producer, &ring))
+    };
+    let pushed = local.put_encoded(record) || (has_room() && local.put_encoded(record));
     local.leave();
+    local.gave_up.set(!pushed);
     if !pushed {
         ring.count_lost();
+    }
+    if PAGE.must_wake_pump() {
+        client.wake_pump();
     }
 }

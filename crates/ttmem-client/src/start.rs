@@ -4,15 +4,14 @@
 //! run. Nothing here may use a lock that a fork could leave locked: a child that
 //! tracks starts a client of its own through the same door.
 
-use crate::client::{Client, PAGE};
+use crate::client::{Client, CreateClientError, PAGE};
 use crate::config::Config;
 use crate::{clock, forward, host, pump};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use ttmem_event::Source;
-use ttmem_ring::memory::CreateMemoryError;
+use ttmem_event::{BufferId, Event, EventKind, Source};
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING};
 
 /// What the program said; a child of a fork inherits it.
@@ -35,7 +34,7 @@ enum StartError {
     #[error("this system cannot wipe memory at a fork: {0}")]
     Wipe(Errno),
     #[error(transparent)]
-    Memory(#[from] CreateMemoryError),
+    Memory(#[from] CreateClientError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
     #[error("another ttmem of another version tracks this process")]
@@ -101,9 +100,14 @@ fn try_start() -> Result<u32, StartError> {
         forward::Found::Leader => return Ok(FORWARDING),
         forward::Found::OtherVersion => return Err(StartError::OtherVersion),
     }
+    // In this order: others use what only stays if this copy stays loaded.
+    host::stay(leaving);
+    PAGE.lead();
     let config = CONFIG.get().cloned().unwrap_or_else(Config::from_env);
     IS_LEGACY.store(config.source == Source::Legacy, Ordering::Relaxed);
     clock::choose(config.clock);
+    // Before the memory is made: that takes about as long as the rate needs to be measured.
+    let calibration = clock::Calibration::begin();
     let forked = is_child.then(|| {
         if config.source == Source::Legacy {
             // Addresses say nothing about age: what the child did not allocate is its parent's.
@@ -113,11 +117,25 @@ fn try_start() -> Result<u32, StartError> {
         last.max(HIGHEST_BUFFER.load(Ordering::Relaxed)) + 1
     });
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
-    let client: &'static Client = Box::leak(Box::new(Client::create(generation, config, forked)?));
-    host::stay(leaving);
-    pump::spawn(client).map_err(StartError::Thread)?;
+    let client: &'static Client = Box::leak(Box::new(Client::create(generation, config)?));
+    client.dictionary.prepare();
+    if let Some(first_buffer) = forked {
+        report_fork(client, BufferId(first_buffer));
+    }
+    pump::spawn(client, calibration).map_err(StartError::Thread)?;
     PAGE.set_client(client);
     Ok(generation)
+}
+
+/// The first event of a forked child: in a ring like all others, where it outlives the process.
+fn report_fork(client: &Client, first_buffer: BufferId) {
+    let time = clock::ticks();
+    let kind = EventKind::Forked { first_buffer };
+    if let Some(producer) = client.claim_ring(client.first_ring_wait()) {
+        producer.look_for_room();
+        producer.push(&Event { time, kind }.encode());
+        producer.release();
+    }
 }
 
 fn is_disabled() -> bool {

@@ -29,6 +29,8 @@ pub(crate) struct Follower<'a> {
     pub(crate) omitted_effects: &'a mut u64,
     pub(crate) device_limit: usize,
     pub(crate) order: u64,
+    /// Whether what is booked is no part of the devices yet.
+    pub(crate) aside: bool,
 }
 
 impl Follower<'_> {
@@ -181,6 +183,9 @@ impl Observer for Follower<'_> {
 
     #[inline(always)]
     fn buffer_booked(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
+        if self.aside {
+            return self.device_peaks(slot, GaugeKind::Class(charge.class));
+        }
         let order = self.order;
         let device = self.device_mut(slot);
         let peaks = &mut device.peaks[charge.class.index()];
@@ -196,6 +201,7 @@ impl Observer for Follower<'_> {
 
     #[inline(always)]
     fn buffer_released(&mut self, slot: u32, charge: Charge, row: &BufferRow, time: u64) -> u64 {
+        debug_assert!(!self.aside, "a state gives nothing back");
         let device = self.device_mut(slot);
         device.totals.release_buffer(charge);
         let peaks = device.peaks[charge.class.index()];
@@ -207,6 +213,9 @@ impl Observer for Follower<'_> {
 
     #[inline(always)]
     fn booked(&mut self, slot: u32, holding: &Holding<'_>, time: u64) -> u64 {
+        if self.aside {
+            return self.device_peaks(slot, holding.gauge());
+        }
         let order = self.order;
         let device = self.device_mut(slot);
         let peaks = device.peaks[holding.gauge().index()];
@@ -241,6 +250,9 @@ impl Observer for Follower<'_> {
     }
 
     fn unique_kernels_changed(&mut self, slot: u32, before: u64, after: u64) {
+        if self.aside {
+            return;
+        }
         self.device_mut(slot).totals.change_unique(before, after);
     }
 

@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::follower::Follower;
-use crate::peak_composition as peaks;
+use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
 use crate::tables::{DeviceTable, ProcessViews};
 use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
@@ -12,8 +12,13 @@ use std::sync::Arc;
 use ttmem_account::{
     Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, Marks, Pages, PeakSet, residents,
 };
-use ttmem_event::wire::Clock;
 use ttmem_event::{CoreType, Definition, Event, EventKind};
+
+/// What copying a device costs for a view, in work units: it is larger than a row.
+const WORK_OF_DEVICE_VIEW: u64 = 8;
+
+/// What ending the stretch of a device costs: all its peaks are copied.
+const WORK_OF_MARK: u64 = 4;
 
 /// How much one process, and all of them, may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,18 +39,10 @@ impl Default for Limits {
     }
 }
 
-/// The whole state of a process, as it sent it.
-#[derive(Clone, Debug)]
-pub struct Resync {
-    /// What its state and its events refer to.
-    pub definitions: Vec<Definition>,
-    /// The bytes of its account.
-    pub state: Vec<u8>,
-    /// How to read the times in there.
-    pub clock: Clock,
-    pub lost_events: u64,
-    /// Events it elided so far.
-    pub elided_events: u64,
+/// A process on its way out of the ledger.
+#[derive(Debug)]
+pub struct Leaving {
+    peaks: LeavingPeaks,
 }
 
 /// Who holds which bytes of which device, and who held them.
@@ -54,16 +51,17 @@ pub struct Resync {
 /// no I/O in here.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    limits: Limits,
-    table: DeviceTable,
-    processes: Vec<Option<Process>>,
+    pub(crate) limits: Limits,
+    pub(crate) table: DeviceTable,
+    pub(crate) processes: Vec<Option<Process>>,
     free_slots: Vec<u32>,
     departed: Arc<VecDeque<DepartedView>>,
-    anomalies: Anomalies,
+    pub(crate) anomalies: Anomalies,
     marks: Arc<Marks>,
-    events: u64,
+    pub(crate) events: u64,
     revision: u64,
-    omitted_effects: u64,
+    pub(crate) omitted_effects: u64,
+    pub(crate) work: u64,
     /// What the last view had, for the next one.
     device_views: Pages<Arc<Device>>,
     process_views: ProcessViews,
@@ -143,6 +141,42 @@ impl Ledger {
 
     /// A process is gone: all that it held is released.
     pub fn depart(&mut self, process: u32, departure: Departure, time: u64) -> Option<Exit> {
+        let mut leaving = self.begin_leaving(process)?;
+        while !self.go_on_leaving(process, &mut leaving, u64::MAX) {}
+        let (exit, _account) = self.leave(process, leaving, departure, time)?;
+        Some(exit)
+    }
+
+    /// Begins to release what a process held; `None` if there is no such process.
+    ///
+    /// [`Ledger::go_on_leaving`] is called until it is done, then [`Ledger::leave`]; until then
+    /// nothing may change about the process.
+    #[must_use]
+    pub fn begin_leaving(&self, process: u32) -> Option<Leaving> {
+        let process = self.processes.get(process as usize)?.as_ref()?;
+        let peaks = LeavingPeaks::new(&self.table.devices, process);
+        Some(Leaving { peaks })
+    }
+
+    /// Goes on for so many work units; true when the process can leave.
+    pub fn go_on_leaving(&mut self, process: u32, leaving: &mut Leaving, work: u64) -> bool {
+        let process = self.processes.get(process as usize);
+        let Some(process) = process.and_then(Option::as_ref) else {
+            return true;
+        };
+        let (units, is_done) = leaving.peaks.go_on(&process.account, work);
+        self.work += units;
+        is_done
+    }
+
+    /// A process is gone; how, and its account, which may take its time to be dropped.
+    pub fn leave(
+        &mut self,
+        process: u32,
+        leaving: Leaving,
+        departure: Departure,
+        time: u64,
+    ) -> Option<(Exit, Account)> {
         let slot = self.processes.get_mut(process as usize)?;
         let gone = slot.take()?;
         self.free_slots.push(process);
@@ -157,22 +191,22 @@ impl Ledger {
             Some((device.key.clone(), held.totals))
         });
         let held = held.collect();
-        self.release_holdings(process, &gone);
+        self.release_holdings(process, &gone, leaving);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
         }
         let account = gone.account.facts();
         departed.push_back(DepartedView::new(&gone.facts, account, held, exit));
-        Some(exit)
+        Some((exit, gone.account))
     }
 
     /// Takes a process's holdings off the devices.
-    fn release_holdings(&mut self, index: u32, process: &Process) {
+    pub(crate) fn release_holdings(&mut self, index: u32, process: &Process, leaving: Leaving) {
         self.revision += 1;
         self.process_views.change(index);
-        let devices = &mut self.table.devices;
-        peaks::keep_departed(devices, &process.devices, &process.facts, &process.account);
+        leaving.peaks.keep(&mut self.table.devices, process);
+        self.work += (process.account.len() + process.devices.len()) as u64 / 4;
         let rows = process.account.rows();
         let resident = residents(process.account.facts(), &rows);
         let held = process.account.facts().devices.iter();
@@ -189,45 +223,8 @@ impl Ledger {
         }
     }
 
-    /// Replaces all that is known of a process by what it sent anew.
-    pub fn resync(&mut self, index: u32, resync: &Resync) {
-        let slot = self.processes.get_mut(index as usize);
-        let Some(old) = slot.and_then(Option::take) else {
-            return;
-        };
-        self.release_holdings(index, &old);
-        let mut fresh = Process::new(old.facts.identity.clone());
-        fresh.facts.claimed_pid = old.facts.claimed_pid;
-        fresh.facts.connections = old.facts.connections;
-        let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
-        self.processes[index as usize] = Some(fresh);
-        let clock = |ticks| resync.clock.unix_nanos_at(ticks);
-        let loaded = self.follow(index, None, |account, limits, follower| {
-            for definition in &resync.definitions {
-                // A refusal is counted where it happens.
-                let _refused = account.define(definition, limits, follower);
-            }
-            let fresh = std::mem::take(account);
-            *account = fresh.load(&resync.state, &clock, limits, follower);
-            Ok(())
-        });
-        let fresh = self.processes[index as usize].take();
-        let Some(mut fresh) = fresh.filter(|_fresh| loaded.is_ok()) else {
-            return;
-        };
-        let account = &mut fresh.account;
-        account.take_over(&old.account, resync.lost_events, resync.elided_events);
-        for (anomaly, count) in account.facts().anomalies.iter() {
-            let known = old.account.facts().anomalies.of(anomaly);
-            self.anomalies.add(anomaly, count.saturating_sub(known));
-        }
-        self.restore_marks(&mut fresh, &old);
-        self.restore_devices(index, &mut fresh, &old, &peaks_before);
-        self.processes[index as usize] = Some(fresh);
-    }
-
     /// Takes over what a process counted on its devices, and peaks that were not seen here.
-    fn restore_devices(
+    pub(crate) fn restore_devices(
         &mut self,
         index: u32,
         fresh: &mut Process,
@@ -296,7 +293,7 @@ impl Ledger {
     }
 
     /// Takes over the marks of a process that are not known here.
-    fn restore_marks(&mut self, fresh: &mut Process, old: &Process) {
+    pub(crate) fn restore_marks(&mut self, fresh: &mut Process, old: &Process) {
         let facts = fresh.account.facts();
         let mut known: Vec<Mark> = self
             .marks
@@ -357,17 +354,35 @@ impl Ledger {
         &mut self,
         index: u32,
         event: &Event,
-        mut effects: Option<&mut Vec<Effect>>,
+        effects: Option<&mut Vec<Effect>>,
     ) -> Result<(), Anomaly> {
-        self.events += 1;
+        self.apply_within(index, event, effects, u64::MAX).map(drop)
+    }
+
+    /// Applies an event as far as so many work units go; false if it is to be applied again, for
+    /// the rest of it, before any other event of its process.
+    ///
+    /// # Errors
+    /// As [`ttmem_account::Account::apply`].
+    pub fn apply_within(
+        &mut self,
+        index: u32,
+        event: &Event,
+        mut effects: Option<&mut Vec<Effect>>,
+        work: u64,
+    ) -> Result<bool, Anomaly> {
+        let process = self.processes.get(index as usize);
+        let process = process.and_then(Option::as_ref);
+        let goes_on = process.is_some_and(|process| process.account.is_unfinished());
+        self.events += u64::from(!goes_on);
         self.revision += 1;
         let outcome = self.follow(
             index,
             effects.as_deref_mut(),
-            |account, limits, follower| account.apply(event, limits, follower),
+            |account, limits, follower| account.apply_within(event, limits, follower, work),
         );
         match outcome {
-            Ok(()) => {
+            Ok(_finished) => {
                 if let EventKind::Marked { name, number } = event.kind {
                     let process = self.process(index);
                     let name = process.and_then(|known| known.account.definitions.text(name));
@@ -395,16 +410,12 @@ impl Ledger {
 
     /// Lets an account work while devices and listeners follow it.
     #[inline]
-    fn follow(
+    fn follow<T>(
         &mut self,
         index: u32,
         effects: Option<&mut Vec<Effect>>,
-        work: impl FnOnce(
-            &mut Account,
-            &ttmem_account::Limits,
-            &mut Follower<'_>,
-        ) -> Result<(), Anomaly>,
-    ) -> Result<(), Anomaly> {
+        work: impl FnOnce(&mut Account, &ttmem_account::Limits, &mut Follower<'_>) -> Result<T, Anomaly>,
+    ) -> Result<T, Anomaly> {
         let process = self.processes.get_mut(index as usize);
         let Some(process) = process.and_then(Option::as_mut) else {
             self.anomalies.count(Anomaly::Undefined);
@@ -422,10 +433,13 @@ impl Ledger {
             omitted_effects: &mut self.omitted_effects,
             device_limit: self.limits.devices,
             order: self.events,
+            aside: false,
         };
+        let before = process.account.work();
         let outcome = work(&mut process.account, &self.limits.account, &mut follower);
-        if let Err(anomaly) = outcome {
-            self.anomalies.count(anomaly);
+        self.work += process.account.work() - before;
+        if let Err(anomaly) = &outcome {
+            self.anomalies.count(*anomaly);
         }
         outcome
     }
@@ -447,6 +461,7 @@ impl Ledger {
     /// Begins a stretch of peaks everywhere but in the account that began it by itself.
     fn begin_stretch(&mut self, time: u64, name: Arc<str>, number: u64, except: Option<u32>) {
         let mut ended = Vec::with_capacity(self.table.devices.len());
+        self.work += WORK_OF_MARK * self.table.devices.len() as u64;
         for index in 0..self.table.devices.len() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             ended.push(self.table.change(index).totals.mark(time));
@@ -454,6 +469,7 @@ impl Ledger {
         for (index, process) in (0..).zip(&mut self.processes) {
             if let Some(process) = process.as_mut().filter(|_process| Some(index) != except) {
                 process.account.mark(time);
+                self.work += WORK_OF_MARK * (1 + process.devices.len() as u64);
                 self.process_views.change(index);
             }
         }
@@ -472,6 +488,14 @@ impl Ledger {
         std::mem::take(&mut self.omitted_effects)
     }
 
+    /// Work units so far: what events, marks, releases and views touched, beyond one for each.
+    ///
+    /// Who shares one ledger among clients charges each by how much this grows.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
@@ -487,11 +511,15 @@ impl Ledger {
     pub fn view(&mut self) -> View {
         for index in self.table.take_changed() {
             let device = Arc::new(self.table.devices[index as usize].clone());
+            self.work += WORK_OF_DEVICE_VIEW;
             self.device_views.put(index, device);
         }
         for index in self.process_views.take_changed() {
             if let Some(process) = &self.processes[index as usize] {
                 let view = Arc::new(ProcessView::new(index, process));
+                let devices = process.devices.len() as u64;
+                // Rows are shared by the page.
+                self.work += WORK_OF_DEVICE_VIEW * devices + process.account.len() as u64 / 256;
                 self.process_views.rows.put(index, view);
             }
         }

@@ -21,6 +21,7 @@ mod intervals;
 mod ledger;
 mod peak_composition;
 mod process;
+mod resync;
 mod tables;
 mod view;
 
@@ -28,14 +29,15 @@ pub use audit::AuditError;
 pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use geometry::Geometry;
-pub use ledger::{Ledger, Limits, Resync};
+pub use ledger::{Leaving, Ledger, Limits};
 pub use peak_composition::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
+pub use resync::{Resync, Resyncing};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
-    AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, ComputeL1,
-    ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh, PagesView, Peak,
-    PeakSet, Released, Totals, config_ring, last_replays, peak_composition as peak, program,
-    totals,
+    Account, AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity,
+    ComputeL1, ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh,
+    NotTracked, PagesView, Peak, PeakSet, Released, Totals, config_ring, last_replays,
+    peak_composition as peak, program, totals,
 };
 pub use view::{DepartedView, DeviceResidents, Owner, ProcessRef, ProcessView, Table, View};

@@ -5,12 +5,12 @@
 //! for it: the operation of a buffer, the program of storage and kernels.
 
 use crate::device::Device;
-use crate::process::ProcessFacts;
+use crate::process::{Process, ProcessFacts};
 use crate::view::{ProcessView, View};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use ttmem_account::peak_composition::{self as peak, Moment, PeakEntry};
+use ttmem_account::peak_composition::{self as peak, Moment, PeakEntry, Walk};
 use ttmem_account::{Account, Definitions, GaugeKind, Peak};
 use ttmem_event::TextId;
 
@@ -140,34 +140,85 @@ impl Groups {
     }
 }
 
-/// Keeps what an account that goes had in the present peaks of its devices.
-pub(crate) fn keep_departed(
-    devices: &mut [Device],
-    indices: &[u32],
-    process: &ProcessFacts,
-    account: &Account,
-) {
-    let numbers: Vec<_> = indices
-        .iter()
-        .map(|index| devices[*index as usize].peaks)
-        .collect();
-    let mut found: BTreeMap<(u32, GaugeKind), Groups> = BTreeMap::new();
-    let (facts, rows) = (account.facts(), account.rows());
-    peak::at_all_devices(facts, &rows, &numbers, |slot, gauge, entry| {
-        found.entry((slot, gauge)).or_default().add(&entry);
-    });
-    for ((slot, gauge), groups) in found {
-        let device = &mut devices[indices[slot as usize] as usize];
-        let number = device.peaks[gauge.index()];
-        let kept = &mut device.departed_at_peak[gauge.index()];
-        let kept = Arc::make_mut(kept.get_or_insert_default());
-        if kept.number != number {
-            kept.number = number;
-            kept.groups.clear();
+type GroupsByGauge = BTreeMap<(u32, GaugeKind), Groups>;
+
+/// What an account that goes had in the peaks of its devices, found a part at a time.
+#[derive(Debug)]
+pub(crate) struct LeavingPeaks {
+    walk: Walk,
+    /// By slot: how many peaks each device had, and the last event of the process before the last.
+    numbers: Vec<[u64; GaugeKind::COUNT]>,
+    orders: Vec<[u64; GaugeKind::COUNT]>,
+    at_peaks: GroupsByGauge,
+    /// All that lives: a peak that comes before the account is gone has that.
+    live: GroupsByGauge,
+}
+
+impl LeavingPeaks {
+    pub(crate) fn new(devices: &[Device], process: &Process) -> Self {
+        let numbers = process.devices.iter();
+        let numbers: Vec<_> = numbers
+            .map(|index| devices[*index as usize].peaks)
+            .collect();
+        let held = process.account.facts().devices.iter();
+        // 0 where there was no peak.
+        let orders = held.zip(&numbers).map(|(held, numbers)| {
+            std::array::from_fn(|gauge| match numbers[gauge] {
+                0 => 0,
+                number => held.moments[gauge].order_of(number),
+            })
+        });
+        Self {
+            walk: Walk::default(),
+            orders: orders.collect(),
+            numbers,
+            at_peaks: GroupsByGauge::new(),
+            live: GroupsByGauge::new(),
         }
-        kept.groups
-            .extend(groups.named(process, &facts.definitions, true));
-        kept.keep_largest();
+    }
+
+    /// Goes on for so many work units; what that cost, and whether all is found.
+    pub(crate) fn go_on(&mut self, account: &Account, work: u64) -> (u64, bool) {
+        let (orders, at_peaks, live) = (&self.orders, &mut self.at_peaks, &mut self.live);
+        self.walk.go_on(account, work, |slot, entry| {
+            let (gauge, orders) = (entry.gauge(), orders.get(slot as usize));
+            if orders.is_some_and(|orders| entry.was_live_at(orders[gauge.index()])) {
+                at_peaks.entry((slot, gauge)).or_default().add(entry);
+            }
+            if entry.is_live() {
+                live.entry((slot, gauge)).or_default().add(entry);
+            }
+        })
+    }
+
+    /// Keeps what was found, with the devices.
+    pub(crate) fn keep(mut self, devices: &mut [Device], process: &Process) {
+        for (slot, index) in (0..).zip(&process.devices) {
+            let device = &mut devices[*index as usize];
+            for gauge in GaugeKind::all() {
+                let number = device.peaks[gauge.index()];
+                let known = self.numbers.get(slot as usize);
+                let is_same = known.is_some_and(|numbers| numbers[gauge.index()] == number);
+                let found = if is_same {
+                    &mut self.at_peaks
+                } else {
+                    &mut self.live
+                };
+                let Some(groups) = found.remove(&(slot, gauge)) else {
+                    continue;
+                };
+                let kept = &mut device.departed_at_peak[gauge.index()];
+                let kept = Arc::make_mut(kept.get_or_insert_default());
+                if kept.number != number {
+                    kept.number = number;
+                    kept.groups.clear();
+                }
+                let definitions = &process.account.facts().definitions;
+                kept.groups
+                    .extend(groups.named(&process.facts, definitions, true));
+                kept.keep_largest();
+            }
+        }
     }
 }
 

@@ -35,7 +35,9 @@ pub enum ProcessState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     Goodbye,
-    Died,
+    /// It ended without a goodbye: killed, or by an exit that runs nothing. Which of them only
+    /// its parent can know.
+    Ended,
     /// Another instance runs under its pid.
     Replaced,
     /// A user asked to forget it.
@@ -48,7 +50,7 @@ impl Departure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Goodbye => "goodbye",
-            Self::Died => "died",
+            Self::Ended => "ended",
             Self::Replaced => "replaced",
             Self::Forgotten => "forgotten",
         }

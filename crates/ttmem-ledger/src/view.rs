@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::ops::Index;
 use std::sync::Arc;
 use ttmem_account::{
-    AccountFacts, AccountRows, Anomalies, Marks, PagesView, Released, ResidentProgram, Totals,
-    residents,
+    AccountFacts, AccountRows, Anomalies, Marks, NotTracked, PagesView, Released, ResidentProgram,
+    Totals, residents,
 };
 use ttmem_event::{CoreSet, CoreType};
 
@@ -135,6 +135,7 @@ pub struct DepartedView {
     pub exit: Exit,
     pub claimed_pid: Option<i64>,
     pub lost_events: u64,
+    pub not_tracked: Vec<NotTracked>,
     pub elided_events: u64,
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from.
@@ -158,6 +159,7 @@ impl DepartedView {
             exit,
             claimed_pid: facts.claimed_pid,
             lost_events: account.lost_events,
+            not_tracked: account.not_tracked(),
             elided_events: account.elided_events,
             anomalies: account.anomalies.total(),
             inherited_frees: account.inherited_frees,

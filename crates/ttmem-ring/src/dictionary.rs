@@ -208,6 +208,25 @@ impl Dictionary {
         }
     }
 
+    /// Makes the first segment, which can then be handed over before anything is defined.
+    pub fn prepare(&self) {
+        if let Ok(mut writer) = self.writer.lock()
+            && writer.segment_count == 0
+        {
+            self.add_segment(&mut writer);
+        }
+    }
+
+    /// Adds a segment after the last one; false when there is no memory for it.
+    fn add_segment(&self, writer: &mut Writer) -> bool {
+        let Some(segment) = (writer.make)() else {
+            return false;
+        };
+        self.segments[writer.segment_count].set(segment);
+        writer.segment_count += 1;
+        true
+    }
+
     pub fn segments(&self) -> impl Iterator<Item = &'static DictionarySegment> + '_ {
         (0..MAX_DICTIONARY_SEGMENTS).map_while(|number| self.segment(number))
     }
@@ -279,14 +298,9 @@ impl Dictionary {
             if writer.segment_count >= most {
                 return 0;
             }
-            let Some(segment) = (writer.make)() else {
-                return 0;
-            };
-            if segment.cells.len() < HEAD_BYTES + ID_BYTES + body.len() {
+            if !self.add_segment(&mut writer) {
                 return 0;
             }
-            self.segments[writer.segment_count].set(segment);
-            writer.segment_count += 1;
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod page;
 pub mod published;
 #[cfg(not(loom))]
 pub mod recovery;
+pub mod registry;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
@@ -31,11 +32,14 @@ mod tests {
     mod models;
 }
 
-/// Rings that one segment holds.
-pub const RINGS_PER_SEGMENT: usize = 8;
+/// Rings of the first segment; each further one has twice as many as the one before.
+pub const FIRST_RINGS: usize = 8;
 
-/// Ring segments of a process: enough for 512 threads that record at the same time.
-pub const MAX_RING_SEGMENTS: usize = 64;
+/// Ring segments of a process.
+pub const MAX_RING_SEGMENTS: usize = 13;
+
+/// Rings of a process in all its segments; what bounds them before that is memory.
+pub const MAX_RINGS: usize = FIRST_RINGS * ((1 << MAX_RING_SEGMENTS) - 1);
 
 /// Dictionary segments of a process: with their size, as much text as a server keeps.
 pub const MAX_DICTIONARY_SEGMENTS: usize = 64;

@@ -1,17 +1,22 @@
-//! Memory that a server may be given: sealed, allocated up front, not inherited.
+//! Memory that a server may be given: sealed, allocated before use, not inherited.
 //!
 //! It is a memfd where there is one, so that its descriptor can be passed on.
 //! Where the system refuses memfds (a seccomp filter), it is memory of this
 //! process alone: everything works, only nothing outlives the process. A system
 //! without room is an error: going on would be a SIGBUS in the record path.
+//!
+//! The length is fixed. What lies beyond the part that is allocated at once has
+//! addresses only: it is allocated piece by piece, and can be given back.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::Resource;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 /// Descriptors of ours start here if the limit allows it: programs that number
@@ -29,9 +34,9 @@ pub const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
-/// Whoever is given the descriptor can read the memory and not write to it; systems before 5.1
-/// do not know this seal.
-const READERS_ONLY: SealFlags = SealFlags::FUTURE_WRITE;
+/// Only its owner may open it, and only to read. A seal against writing would forbid to give
+/// pieces of it back as well.
+const OWNER_READS: Mode = Mode::RUSR;
 
 /// Why there is no memory.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +62,30 @@ pub enum CreateMemoryError {
 /// It is never unmapped: threads may be writing to it until the very end.
 #[derive(Debug)]
 pub struct Memory {
+    base: NonNull<u8>,
     bytes: usize,
-    descriptor: Option<Descriptor>,
+    kind: Kind,
 }
+
+#[derive(Debug)]
+enum Kind {
+    /// Of this process alone.
+    Private,
+    Shared {
+        /// To be passed on: it can only be read.
+        readable: Option<Descriptor>,
+        /// To allocate pieces with, on systems that cannot do it by address.
+        writable: Option<Descriptor>,
+    },
+}
+
+// SAFETY: the base is an address that stays mapped for ever; what lies there is shared by types
+// that say for themselves how.
+#[expect(unsafe_code, reason = "an address may go anywhere")]
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "an address may go anywhere")]
+unsafe impl Sync for Memory {}
 
 /// A type of which zeroed memory is a value.
 ///
@@ -122,35 +148,66 @@ impl Memory {
     ) -> Result<(Self, &'static H, &'static [T]), CreateMemoryError> {
         const {
             assert!(size_of::<H>().is_multiple_of(align_of::<T>()));
-            assert!(align_of::<H>() <= 4096 && align_of::<T>() <= 4096);
         }
         let bytes = size_of::<H>() + count * size_of::<T>();
-        let (base, descriptor) = Self::map(name, bytes)?;
-        let place = base.cast::<H>();
-        // SAFETY: the mapping is new, page-aligned and longer than a header.
-        #[expect(unsafe_code, reason = "places the header")]
-        unsafe {
-            place.write(header);
-        }
-        // SAFETY: written just now, never unmapped, and from here on only shared.
-        #[expect(unsafe_code, reason = "places the header")]
-        let header = unsafe { place.as_ref() };
-        // SAFETY: the mapping goes on beyond the header.
+        let memory = Self::map(name, bytes, bytes)?;
+        let header = memory.place(header);
+        // SAFETY: after the header, and nobody else places anything in this memory.
         #[expect(unsafe_code, reason = "places what follows")]
-        let first = unsafe { base.add(size_of::<H>()) }.cast::<T>();
-        // SAFETY: so many fit after the header, they are aligned because the header's size is,
-        // zeroes are values of theirs, and the mapping is never undone.
-        #[expect(unsafe_code, reason = "places what follows")]
-        let rest = unsafe { std::slice::from_raw_parts(first.as_ptr(), count) };
-        let memory = Self { bytes, descriptor };
+        let rest = unsafe { memory.zeroed(size_of::<H>(), count) };
         Ok((memory, header, rest))
     }
 
-    fn map(
+    /// Puts a value at the beginning; once.
+    pub(crate) fn place<H: Sync + 'static>(&self, value: H) -> &'static H {
+        const {
+            assert!(align_of::<H>() <= SMALL_PAGE);
+        }
+        assert!(
+            size_of::<H>() <= self.bytes,
+            "memory ends inside its header"
+        );
+        let place = self.base.cast::<H>();
+        // SAFETY: mapped, page-aligned and long enough; whoever made the memory places this once,
+        // before anybody else knows of it.
+        #[expect(unsafe_code, reason = "places the header")]
+        unsafe {
+            place.write(value);
+        }
+        // SAFETY: written just now, never unmapped, and from here on only shared.
+        #[expect(unsafe_code, reason = "places the header")]
+        unsafe {
+            place.as_ref()
+        }
+    }
+
+    /// Zeroed things from a place on.
+    ///
+    /// # Safety
+    /// Nothing else has been placed there, and whoever uses them allocates the pieces they lie in.
+    #[expect(unsafe_code, reason = "the caller knows what lies where")]
+    pub(crate) unsafe fn zeroed<T: Zeroed>(&self, at: usize, count: usize) -> &'static [T] {
+        const {
+            assert!(align_of::<T>() <= SMALL_PAGE);
+        }
+        assert!(
+            at.is_multiple_of(align_of::<T>()) && at + count * size_of::<T>() <= self.bytes,
+            "memory ends before its last part"
+        );
+        // SAFETY: within the mapping, as was just found.
+        let first = unsafe { self.base.add(at) }.cast::<T>();
+        // SAFETY: so many fit, they are aligned, zeroes are values of theirs, and the mapping is
+        // never undone.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), count) }
+    }
+
+    /// Maps memory of this length, of which the first `allocated` bytes can be used at once.
+    pub(crate) fn map(
         name: &str,
         bytes: usize,
-    ) -> Result<(NonNull<u8>, Option<Descriptor>), CreateMemoryError> {
-        let file = match shared_file(name, bytes) {
+        allocated: usize,
+    ) -> Result<Self, CreateMemoryError> {
+        let file = match shared_file(name, bytes, allocated) {
             Ok(file) => Some(file),
             Err(source @ (Errno::NOSPC | Errno::NOMEM | Errno::DQUOT)) => {
                 return Err(CreateMemoryError::NoRoom { bytes, source });
@@ -159,9 +216,9 @@ impl Memory {
             Err(_refused) => None,
         };
         let base = match &file {
-            Some(file) => map_file(file, bytes),
+            Some(file) => map_file(file, bytes, allocated),
             None => {
-                let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+                let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
                 // SAFETY: a new mapping at an address of the system's choice touches nothing of ours.
                 #[expect(unsafe_code, reason = "maps memory")]
                 unsafe {
@@ -170,7 +227,6 @@ impl Memory {
             }
         };
         let base = base.map_err(|source| CreateMemoryError::Map { bytes, source })?;
-        let file = file.filter(|file| seal(file).is_ok());
         // SAFETY: the range was mapped just now. A child of a fork must not write to it: there it
         // is not mapped at all.
         #[expect(unsafe_code, reason = "changes how the new mapping is inherited")]
@@ -180,10 +236,71 @@ impl Memory {
             bytes,
             source: Errno::FAULT,
         })?;
-        Ok((base, file.and_then(|file| Descriptor::keep(file).ok())))
+        let mut memory = Self {
+            base,
+            bytes,
+            kind: Kind::Private,
+        };
+        let is_sparse = allocated < bytes;
+        if let Some(file) = file {
+            let needs_writable = is_sparse && memory.populate(0, allocated) == Err(Errno::INVAL);
+            memory.kind = shared(file, needs_writable);
+        } else {
+            // Older systems do not know how: then it is allocated as it is used.
+            let _later = memory.populate(0, allocated);
+        }
+        Ok(memory)
     }
 
-    /// How many bytes there are.
+    /// Allocates a piece, before anybody writes to it; it is made of whole pages.
+    pub(crate) fn allocate(&self, piece: Range<usize>) -> Result<(), CreateMemoryError> {
+        let (at, bytes) = (piece.start, piece.len());
+        let no_room = |source| CreateMemoryError::NoRoom { bytes, source };
+        let populated = self.populate(at, bytes);
+        if populated != Err(Errno::INVAL) {
+            return populated.map_err(no_room);
+        }
+        // Before Linux 5.14: what the file has is found there when it is touched.
+        let Kind::Shared { writable, .. } = &self.kind else {
+            return Ok(());
+        };
+        let file = writable.as_ref().and_then(Descriptor::get);
+        let file = file.ok_or(no_room(Errno::BADF))?;
+        rustix::fs::fallocate(file, FallocateFlags::empty(), at as u64, bytes as u64)
+            .map_err(no_room)
+    }
+
+    /// Gives the memory of a piece back, which nobody uses; it reads as zeroes from then on.
+    pub(crate) fn give_back(&self, piece: Range<usize>) -> bool {
+        let advice = match self.kind {
+            Kind::Shared { .. } => Advice::LinuxRemove,
+            Kind::Private => Advice::LinuxDontNeed,
+        };
+        if piece.end > self.bytes {
+            return false;
+        }
+        let place = self.base.as_ptr().wrapping_add(piece.start);
+        // SAFETY: within the mapping, and the caller sees to it that nobody uses the piece.
+        #[expect(unsafe_code, reason = "gives memory back")]
+        let given_back = unsafe { rustix::mm::madvise(place.cast(), piece.len(), advice) };
+        given_back.is_ok()
+    }
+
+    /// Allocates a piece and maps it, so that no page fault comes later; without a signal where
+    /// there is no room.
+    fn populate(&self, at: usize, bytes: usize) -> Result<(), Errno> {
+        if at + bytes > self.bytes {
+            return Err(Errno::RANGE);
+        }
+        let place = self.base.as_ptr().wrapping_add(at);
+        // SAFETY: within the mapping; what is there stays as it is.
+        #[expect(unsafe_code, reason = "allocates memory")]
+        unsafe {
+            rustix::mm::madvise(place.cast(), bytes, Advice::LinuxPopulateWrite)
+        }
+    }
+
+    /// How many bytes there are, allocated or not.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -192,11 +309,35 @@ impl Memory {
     /// What to pass on, if it can be passed on and is still ours.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.descriptor.as_ref()?.get()
+        match &self.kind {
+            Kind::Private => None,
+            Kind::Shared { readable, .. } => readable.as_ref()?.get(),
+        }
     }
 }
 
-fn shared_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
+/// What is kept of a file that is mapped: who maps it from now on can only read.
+fn shared(file: OwnedFd, needs_writable: bool) -> Kind {
+    let sealed = rustix::fs::fcntl_add_seals(&file, SEALS).is_ok();
+    // Where the file system of processes is not there, the server is trusted with more.
+    let readable = read_only(&file).or_else(|_no_proc| rustix::io::fcntl_dupfd_cloexec(&file, 0));
+    let readable = readable.ok().filter(|_file| sealed);
+    Kind::Shared {
+        readable: readable.and_then(|file| Descriptor::keep(file).ok()),
+        writable: needs_writable
+            .then(|| Descriptor::keep(file).ok())
+            .flatten(),
+    }
+}
+
+/// The same file, to be read only.
+fn read_only(file: &OwnedFd) -> Result<OwnedFd, Errno> {
+    rustix::fs::fchmod(file, OWNER_READS)?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn shared_file(name: &str, bytes: usize, allocated: usize) -> Result<OwnedFd, Errno> {
     // Going beyond it would be a SIGXFSZ for the program.
     let largest = rustix::process::getrlimit(Resource::Fsize).current;
     if largest.is_some_and(|largest| largest < bytes as u64) {
@@ -204,17 +345,25 @@ fn shared_file(name: &str, bytes: usize) -> Result<OwnedFd, Errno> {
     }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create(name, flags)?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, allocated as u64)?;
     Ok(file)
 }
 
-/// Maps a file, in large pages where the system has them.
+/// Maps a file, in large pages where the system has them and all of it is allocated.
 ///
 /// Populated, because a page fault in the record path costs a hundred events; in large pages,
 /// because walking the tables of small ones after a pause costs twenty, once in every 64.
-fn map_file(file: &OwnedFd, bytes: usize) -> Result<*mut c_void, Errno> {
-    let flags = MapFlags::SHARED | MapFlags::POPULATE;
-    let Some(place) = large_place(bytes) else {
+fn map_file(file: &OwnedFd, bytes: usize, allocated: usize) -> Result<*mut c_void, Errno> {
+    let is_whole = bytes == allocated;
+    let flags = MapFlags::SHARED;
+    let populate = if is_whole {
+        MapFlags::POPULATE
+    } else {
+        MapFlags::empty()
+    };
+    let flags = flags | populate;
+    let Some(place) = is_whole.then(|| large_place(bytes)).flatten() else {
         // SAFETY: a new mapping at an address of the system's choice touches nothing of ours.
         #[expect(unsafe_code, reason = "maps memory")]
         return unsafe {
@@ -262,16 +411,10 @@ fn large_place(bytes: usize) -> Option<*mut c_void> {
     Some(place)
 }
 
-/// Seals memory that is mapped already: who maps it from now on can only read.
-fn seal(file: &OwnedFd) -> Result<(), Errno> {
-    rustix::fs::fcntl_add_seals(file, SEALS | READERS_ONLY)
-        .or_else(|_unknown| rustix::fs::fcntl_add_seals(file, SEALS))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::fd::FromRawFd;
 
     // SAFETY: any bytes are a number.
     #[expect(unsafe_code, reason = "numbers may be zero")]
@@ -313,7 +456,7 @@ mod tests {
         let mut ours = std::mem::ManuallyDrop::new(ours);
         rustix::io::dup2(&other, &mut ours).unwrap();
         assert!(memory.descriptor().is_none());
-        drop(memory.descriptor);
+        drop(memory.kind);
         assert!(
             rustix::fs::fstat(&*ours).is_ok(),
             "closed what was not ours"

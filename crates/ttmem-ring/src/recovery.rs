@@ -9,7 +9,7 @@
 use crate::dictionary::DictionaryHeader;
 use crate::ring::RingControl;
 use crate::segment::Header;
-use crate::{MAX_RING_SEGMENTS, RINGS_PER_SEGMENT, dictionary, segment};
+use crate::{MAX_RINGS, dictionary, segment};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem::offset_of;
@@ -17,14 +17,11 @@ use std::ops::Range;
 use ttmem_event::Event;
 use ttmem_event::event::{EVENT_BYTES, Field, LAYOUT_HASH};
 
-/// Bytes at the beginning of a ring segment that say all about it.
-pub const RING_HEADER_BYTES: usize = segment::HEADER_BYTES;
+/// Bytes at the beginning of a ring segment that say how long its header is.
+pub const RING_HEADER_START_BYTES: usize = segment::CONTROLS_AT;
 
 /// Bytes at the beginning of a dictionary segment.
 pub const DICTIONARY_HEADER_BYTES: usize = dictionary::HEADER_BYTES;
-
-/// Rings that a process can have in all its segments.
-pub const MAX_RINGS: usize = MAX_RING_SEGMENTS * RINGS_PER_SEGMENT;
 
 /// An event's size where positions are counted.
 const RECORD_BYTES: u64 = EVENT_BYTES as u64;
@@ -44,13 +41,13 @@ pub enum ReadSegmentError {
     /// Its events are of another table.
     #[error("its event layout is {0:#018x}, this end's is {LAYOUT_HASH:#018x}")]
     EventLayout(u64),
-    /// It has another number of rings.
+    /// It has no rings, or more than a process can have.
     #[error("it claims {0} rings")]
     Rings(u32),
     /// Its rings have a length that no ring can have.
     #[error("it claims {0} slots for each ring")]
     Slots(u32),
-    /// It is another segment than the one that was handed over.
+    /// Its rings have numbers that no rings have.
     #[error("it claims to begin with ring {0}")]
     FirstRing(u32),
     /// Its parts do not add up to its length.
@@ -96,13 +93,16 @@ pub struct RingMarks {
 }
 
 /// What the header of a ring segment says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingHeader {
     slots: u64,
+    bytes: u64,
     /// Whether the process had begun to exit in order; only segment 0 has it.
     pub leaving: bool,
+    /// The number of its first ring.
+    pub first_ring: u32,
     /// Its rings, in order.
-    pub marks: [RingMarks; RINGS_PER_SEGMENT],
+    pub marks: Vec<RingMarks>,
 }
 
 /// What is left in a ring for whoever comes after its process.
@@ -132,54 +132,68 @@ fn number_at<T: Field + Default>(header: &[u8], at: usize) -> T {
 }
 
 impl RingHeader {
-    /// Reads the header of segment `number` of a process, whose file has `file_bytes`.
-    pub fn read(header: &[u8], number: usize, file_bytes: u64) -> Result<Self, ReadSegmentError> {
-        let header = header
-            .get(..RING_HEADER_BYTES)
-            .ok_or(ReadSegmentError::Short(header.len()))?;
-        if !header.starts_with(&segment::MAGIC) {
+    /// How long the header is that begins with these bytes: as long as the file at most.
+    pub fn bytes_of(start: &[u8], file_bytes: u64) -> Result<usize, ReadSegmentError> {
+        let start = start
+            .get(..RING_HEADER_START_BYTES)
+            .ok_or(ReadSegmentError::Short(start.len()))?;
+        if !start.starts_with(&segment::MAGIC) {
             return Err(ReadSegmentError::Magic);
         }
-        let version: u32 = number_at(header, segment::VERSION_AT);
+        let version: u32 = number_at(start, segment::VERSION_AT);
         if version != segment::VERSION {
             return Err(ReadSegmentError::Version(version));
         }
-        let layout_hash: u64 = number_at(header, segment::LAYOUT_HASH_AT);
+        let layout_hash: u64 = number_at(start, segment::LAYOUT_HASH_AT);
         if layout_hash != LAYOUT_HASH {
             return Err(ReadSegmentError::EventLayout(layout_hash));
         }
-        let rings: u32 = number_at(header, offset_of!(Header, ring_count));
-        if usize::try_from(rings) != Ok(RINGS_PER_SEGMENT) {
-            return Err(ReadSegmentError::Rings(rings));
+        let ring_count: u32 = number_at(start, offset_of!(Header, ring_count));
+        let rings = usize::try_from(ring_count).unwrap_or(usize::MAX);
+        if !(1..=MAX_RINGS).contains(&rings) {
+            return Err(ReadSegmentError::Rings(ring_count));
         }
-        let slots: u32 = number_at(header, offset_of!(Header, slots_per_ring));
+        let slots: u32 = number_at(start, offset_of!(Header, slots_per_ring));
         if !slots.is_power_of_two() {
             return Err(ReadSegmentError::Slots(slots));
         }
-        let first_ring: u32 = number_at(header, offset_of!(Header, first_ring));
-        if usize::try_from(first_ring) != Ok(number.saturating_mul(RINGS_PER_SEGMENT)) {
+        let first_ring: u32 = number_at(start, offset_of!(Header, first_ring));
+        if !usize::try_from(first_ring).is_ok_and(|first| first <= MAX_RINGS - rings) {
             return Err(ReadSegmentError::FirstRing(first_ring));
         }
-        let slots = u64::from(slots);
-        let claimed = RING_HEADER_BYTES as u64 + slots * RINGS_PER_SEGMENT as u64 * RECORD_BYTES;
+        let header_bytes = segment::header_bytes(rings);
+        let slot_bytes = u64::from(ring_count) * u64::from(slots) * RECORD_BYTES;
+        let claimed = header_bytes as u64 + slot_bytes;
         if claimed != file_bytes {
             return Err(ReadSegmentError::Length {
                 claimed,
                 actual: file_bytes,
             });
         }
-        let marks = std::array::from_fn(|ring| {
-            let control = offset_of!(Header, controls) + ring * size_of::<RingControl>();
-            RingMarks {
-                head: number_at(header, control + offset_of!(RingControl, head)),
-                tail: number_at(header, control + offset_of!(RingControl, tail)),
-                lost_events: number_at(header, control + offset_of!(RingControl, lost)),
-            }
+        Ok(header_bytes)
+    }
+
+    /// Reads the header of a segment whose file has `file_bytes`.
+    pub fn read(header: &[u8], file_bytes: u64) -> Result<Self, ReadSegmentError> {
+        let bytes = Self::bytes_of(header, file_bytes)?;
+        let header = header
+            .get(..bytes)
+            .ok_or(ReadSegmentError::Short(header.len()))?;
+        let rings: u32 = number_at(header, offset_of!(Header, ring_count));
+        let slots: u32 = number_at(header, offset_of!(Header, slots_per_ring));
+        let controls = header.get(segment::CONTROLS_AT..).unwrap_or_default();
+        let controls = controls.chunks_exact(size_of::<RingControl>());
+        let marks = controls.map(|control| RingMarks {
+            head: number_at(control, offset_of!(RingControl, head)),
+            tail: number_at(control, offset_of!(RingControl, tail)),
+            lost_events: number_at(control, offset_of!(RingControl, lost)),
         });
         Ok(Self {
-            slots,
+            slots: slots.into(),
+            bytes: bytes as u64,
             leaving: number_at::<u32>(header, offset_of!(Header, leaving)) == 1,
-            marks,
+            first_ring: number_at(header, offset_of!(Header, first_ring)),
+            marks: marks.take(usize::try_from(rings).unwrap_or(0)).collect(),
         })
     }
 
@@ -198,7 +212,7 @@ impl RingHeader {
         }
         let first = drained.max(tail);
         let count = head - first;
-        let base = RING_HEADER_BYTES as u64 + ring as u64 * slots * RECORD_BYTES;
+        let base = self.bytes + ring as u64 * slots * RECORD_BYTES;
         let slot = first % slots;
         let until_wrap = count.min(slots - slot);
         let piece = |slot: u64, count: u64| {
@@ -241,17 +255,18 @@ pub fn published_bytes(header: &[u8], file_bytes: u64) -> Result<u64, ReadSegmen
 /// overtakes the one before it. Records that are no events are passed over and
 /// counted.
 #[derive(Debug)]
-pub struct Merged<'a> {
-    rings: Vec<&'a [[u8; EVENT_BYTES]]>,
+pub struct Merged<R> {
+    /// Each ring, and how many of its records were passed.
+    rings: Vec<(R, usize)>,
     /// The next event of each ring that has one, the earliest on top.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     malformed: u64,
 }
 
-impl<'a> Merged<'a> {
+impl<R: AsRef<[u8]>> Merged<R> {
     /// Merges rings, each given as whole records; bytes after the last whole one are left out.
-    pub fn new(rings: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let rings: Vec<_> = rings.into_iter().map(|ring| ring.as_chunks().0).collect();
+    pub fn new(rings: impl IntoIterator<Item = R>) -> Self {
+        let rings: Vec<_> = rings.into_iter().map(|ring| (ring, 0)).collect();
         let mut merged = Self {
             next: BinaryHeap::with_capacity(rings.len()),
             rings,
@@ -269,28 +284,33 @@ impl<'a> Merged<'a> {
         self.malformed
     }
 
+    /// The first record of a ring that was not passed.
+    fn first(&self, ring: usize) -> Option<&[u8; EVENT_BYTES]> {
+        let (ring, passed) = self.rings.get(ring)?;
+        ring.as_ref().as_chunks().0.get(*passed)
+    }
+
     /// Finds a ring's next event and puts it among those of the others.
     fn queue_next(&mut self, ring: usize) {
-        while let Some(record) = self.rings[ring].first() {
+        while let Some(record) = self.first(ring) {
             match Event::decode(record) {
                 Ok(event) => return self.next.push(Reverse((event.time, ring))),
                 Err(_no_event) => {
                     self.malformed += 1;
-                    self.rings[ring] = &self.rings[ring][1..];
+                    self.rings[ring].1 += 1;
                 }
             }
         }
     }
 }
 
-impl Iterator for Merged<'_> {
+impl<R: AsRef<[u8]>> Iterator for Merged<R> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
         let Reverse((_time, ring)) = self.next.pop()?;
-        let (record, rest) = self.rings[ring].split_first()?;
-        let event = Event::decode(record).ok()?;
-        self.rings[ring] = rest;
+        let event = Event::decode(self.first(ring)?).ok()?;
+        self.rings[ring].1 += 1;
         self.queue_next(ring);
         Some(event)
     }

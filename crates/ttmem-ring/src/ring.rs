@@ -20,6 +20,15 @@ pub const DEFAULT_SLOTS: usize = 8192;
 /// another core's cache. More than a page ahead, so that the page is known in time as well.
 const PREFETCHED: u64 = 72;
 
+/// In [`RingControl::owned`]: nobody writes to it; whoever claims it can push at once.
+const FREE: u32 = 0;
+/// A thread writes to it, or is allocating its memory.
+const OWNED: u32 = 1;
+/// Nobody writes to it and its slots have no memory: whoever claims it allocates that first.
+const EMPTY: u32 = 2;
+/// The consumer is giving its memory back; nobody can claim it meanwhile.
+const GIVING_BACK: u32 = 3;
+
 /// Room for one event record; a cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -64,7 +73,8 @@ const _: () = {
 };
 
 impl RingControl {
-    /// The words of an empty ring that nobody owns.
+    /// The words of an empty ring that nobody owns: all zero.
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
         Self {
             head: AtomicU64::new(0),
@@ -76,6 +86,12 @@ impl RingControl {
             read: AtomicU32::new(0),
             more_padding: [0; 27],
         }
+    }
+
+    /// Says that the slots have no memory yet, before anybody else knows the ring.
+    #[cfg(not(loom))]
+    pub(crate) fn begin_empty(&self) {
+        self.owned.store(EMPTY, Ordering::Relaxed);
     }
 }
 
@@ -103,13 +119,31 @@ impl<'m> Ring<'m> {
         self.slots.len() as u64
     }
 
-    /// Becomes the ring's producer, if nobody is.
+    /// Becomes the ring's producer, if nobody is and the ring has memory.
     #[must_use]
     pub fn claim(&self) -> Option<Producer<'m>> {
-        // SYNC(own): what the last owner published is the head this one goes on from.
+        self.claim_in(FREE)
+    }
+
+    /// Becomes the producer of a ring that has no memory.
+    ///
+    /// Nothing may be pushed before it has some; if there is none to be had, the claim ends with
+    /// [`Producer::release_empty`].
+    #[must_use]
+    pub(crate) fn claim_empty(&self) -> Option<Producer<'m>> {
+        self.claim_in(EMPTY)
+    }
+
+    fn claim_in(&self, state: u32) -> Option<Producer<'m>> {
+        // A look costs less than an attempt, and most rings that are looked at are taken.
+        if self.control.owned.load(Ordering::Relaxed) != state {
+            return None;
+        }
+        // SYNC(own): what the last owner published is the head this one goes on from, and memory
+        // that was given back is gone.
         self.control
             .owned
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(state, OWNED, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         let head = self.control.head.load(Ordering::Relaxed);
         Some(Producer {
@@ -120,10 +154,22 @@ impl<'m> Ring<'m> {
         })
     }
 
-    /// Whether a thread may write to it.
-    #[cfg(test)]
-    pub(crate) fn is_owned(&self) -> bool {
-        self.control.owned.load(Ordering::Relaxed) != 0
+    #[cfg(not(loom))]
+    pub(crate) fn is_controlled_by(&self, control: &RingControl) -> bool {
+        std::ptr::eq(self.control, control)
+    }
+
+    /// Whether it cannot be claimed: a hint, which may be old.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        let state = self.control.owned.load(Ordering::Relaxed);
+        state == OWNED || state == GIVING_BACK
+    }
+
+    /// Whether it has memory that no thread needs: a hint, which may be old.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.control.owned.load(Ordering::Relaxed) == FREE
     }
 
     /// Events that its producers could not record.
@@ -226,7 +272,8 @@ impl<'m> Producer<'m> {
     pub fn become_owner(&self, other: &Producer<'m>) {
         self.ring.set(other.ring.take());
         self.head.set(other.head.get());
-        self.room_until.set(other.room_until.get());
+        self.room_until
+            .set(other.room_until.replace(other.head.get()));
     }
 
     /// The ring, if there is one.
@@ -244,9 +291,7 @@ impl<'m> Producer<'m> {
         if head >= self.room_until.get() {
             return false;
         }
-        let Some(ring) = self.ring.get() else {
-            return false;
-        };
+        let ring = self.ring_with_room();
         ring.prefetch(head.wrapping_add(PREFETCHED));
         self.write(&ring, head, record);
         let next = head.wrapping_add(1);
@@ -263,12 +308,10 @@ impl<'m> Producer<'m> {
     pub fn push_together<const COUNT: usize>(&self, records: &[[u8; EVENT_BYTES]; COUNT]) -> bool {
         let head = self.head.get();
         let count = u64::try_from(COUNT).unwrap_or(u64::MAX);
-        if self.room_until.get().saturating_sub(head) < count {
+        if self.room_until.get().saturating_sub(head) < count.max(1) {
             return false;
         }
-        let Some(ring) = self.ring.get() else {
-            return false;
-        };
+        let ring = self.ring_with_room();
         let mut next = head;
         for record in records {
             ring.prefetch(next.wrapping_add(PREFETCHED));
@@ -279,6 +322,17 @@ impl<'m> Producer<'m> {
         // SYNC(publish): whoever sees this head sees the slots.
         ring.control.head.store(next, Ordering::Release);
         true
+    }
+
+    /// The ring, where room beyond the head is known.
+    #[inline(always)]
+    fn ring_with_room(&self) -> Ring<'m> {
+        // SAFETY: without a ring there is no room: `vacant`, `release` and `become_owner` leave
+        // none, and only `look_for_room` finds some, in a ring that is there.
+        #[expect(unsafe_code, reason = "no check twice in the record path")]
+        unsafe {
+            self.ring.get().unwrap_unchecked()
+        }
     }
 
     /// Writes the slot at the head, for which there must be room.
@@ -330,10 +384,20 @@ impl<'m> Producer<'m> {
 
     /// Gives the ring up, for another thread to claim.
     pub fn release(&self) {
+        self.release_as(FREE);
+    }
+
+    /// Gives up a ring that was claimed empty and is still without memory.
+    #[cfg(not(loom))]
+    pub(crate) fn release_empty(&self) {
+        self.release_as(EMPTY);
+    }
+
+    fn release_as(&self, state: u32) {
         if let Some(ring) = self.ring.take() {
             self.room_until.set(self.head.get());
             // SYNC(own): the next owner goes on from the head that is there now.
-            ring.control.owned.store(0, Ordering::Release);
+            ring.control.owned.store(state, Ordering::Release);
         }
     }
 }
@@ -433,6 +497,30 @@ impl<'m> Consumer<'m> {
         // SYNC(free): what was in them has been read.
         self.ring.control.tail.store(position, Ordering::Release);
         true
+    }
+
+    /// Gives the memory of the slots back, if nobody owns the ring and nothing is left in it.
+    ///
+    /// `give_back` says whether it did; nobody reads or writes a slot while it runs.
+    pub(crate) fn give_back(&mut self, give_back: impl FnOnce() -> bool) -> bool {
+        if self.used_slots() > 0 {
+            return false;
+        }
+        let owned = &self.ring.control.owned;
+        // SYNC(own): all that the last owner published is seen below.
+        if owned
+            .compare_exchange(FREE, GIVING_BACK, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return false;
+        }
+        // A thread may have claimed it, recorded, and ended since the last look.
+        self.look();
+        let given_back = self.used_slots() == 0 && give_back();
+        let state = if given_back { EMPTY } else { FREE };
+        // SYNC(own): whoever claims it next finds the memory gone, and allocates it anew.
+        owned.store(state, Ordering::Release);
+        given_back
     }
 
     /// Whether the producer waits for slots that were given back, and is to be woken.

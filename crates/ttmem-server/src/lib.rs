@@ -6,6 +6,7 @@
 //! answers. See `ARCHITECTURE.md` for the picture.
 
 mod clock;
+mod freed_memory;
 mod hardware;
 mod history;
 mod ingest;

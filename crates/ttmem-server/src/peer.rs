@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::unix_nanos;
+use ttmem_api::is_deceptive;
 
 /// Characters of a process name that are kept.
 const MAX_NAME_CHARS: usize = 64;
@@ -47,6 +48,13 @@ pub(crate) struct Peer {
     /// Becomes readable when it dies. None if it was gone already.
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) image: Option<ProgramImage>,
+}
+
+impl Peer {
+    /// Whether it has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.pidfd.as_ref().is_some_and(is_alive)
+    }
 }
 
 /// What distinguishes a program from the one that replaces it by exec.
@@ -132,6 +140,13 @@ pub(crate) fn is_alive(pidfd: impl AsFd) -> bool {
             Err(_) => return true,
         }
     }
+}
+
+/// Whether the other end of a connection has been closed.
+pub(crate) fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    let hung_up = PollFlags::RDHUP | PollFlags::HUP;
+    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().intersects(hung_up)
 }
 
 /// The name under which to show the process `pid`, if `/proc` has one.
@@ -232,7 +247,7 @@ fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
 }
 
 /// Text that can be put on a line of its own, or none if nothing is left.
-fn printable(bytes: &[u8]) -> Option<String> {
+pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let name: String = text
         .chars()
@@ -240,23 +255,6 @@ fn printable(bytes: &[u8]) -> Option<String> {
         .map(|char| if is_deceptive(char) { '?' } else { char })
         .collect();
     (!name.trim().is_empty()).then_some(name)
-}
-
-/// Characters that would end a line, drive a terminal, or hide or reorder text around them.
-pub(crate) fn is_deceptive(char: char) -> bool {
-    char.is_control()
-        || matches!(
-            char,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic, answer_capacity};
 use crate::journal::Journal;
-use crate::ledger_thread::{self, Command, LedgerHandle, LedgerThreadConfig};
+use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::read::{
     BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, ReadState,
@@ -208,7 +208,7 @@ impl Server {
         drop(self.sockets);
         drop(self.ingest);
         drop(self.sampler);
-        let _ended = self.handle.ledger.send(Command::Stop);
+        self.handle.ledger.stop();
         if self.ledger_thread.join().is_err() {
             let reason = "the ledger's thread failed; totals were lost";
             self.log.handle().error(reason.to_owned());

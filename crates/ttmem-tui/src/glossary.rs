@@ -66,7 +66,8 @@ words! {
         "whether the charged bytes were compared with the runtime's own allocator statistics: equal, \
          different, or not checked"
     Incomplete "incomplete"
-        "events of this process were lost: its figures may be wrong from then on"
+        "the figures of this process may not be all that it has: events were lost, or something is \
+         not tracked"
     Anomaly "anomalies"
         "what did not add up, by kind and count: a free of something never allocated, two buffers at \
          one place"

@@ -80,35 +80,33 @@ pub fn held(devices: &[ProcessDevice], of: fn(&ProcessDevice) -> u64) -> u64 {
 
 /// The device on which a process holds, or held, most DRAM: what it has there, and its peak there.
 ///
-/// Peaks of several devices are of different moments: their sum would be a peak of nothing.
+/// Peaks of several devices are of different moments: their sum would be a peak of nothing. A server
+/// that does not keep peaks sends none.
 #[must_use]
-pub fn fullest(devices: &[ProcessDevice]) -> Option<(&ProcessDevice, u64)> {
-    let peak = |device: &ProcessDevice| device.peak.map_or(0, |peak| peak.dram);
+pub fn fullest(devices: &[ProcessDevice]) -> Option<(&ProcessDevice, Option<u64>)> {
+    let peak = |device: &ProcessDevice| device.peak.map(|peak| peak.dram);
     let most = devices
         .iter()
         .max_by_key(|device| (device.dram_bytes, peak(device)))?;
     Some((most, peak(most)))
 }
 
-/// What a process held when it ended: buffers, then programs' storage apart.
+/// How a process ended and what it held then: buffers, then programs' storage apart.
 #[must_use]
-pub fn held_at_exit(released: &Released) -> String {
-    let how = departure(&released.reason);
-    if released.buffers == 0 {
+pub fn held_at_exit(how: &str, released: &Released) -> String {
+    let mut parts = Vec::new();
+    if released.buffers > 0 {
+        let buffers = crate::format::counted(released.buffers, "buffer");
+        parts.push(format!("{buffers}: {}", bytes(released.buffer_bytes)));
+    }
+    let programs = released.bytes.saturating_sub(released.buffer_bytes);
+    if programs > 0 {
+        parts.push(format!("programs of {}", bytes(programs)));
+    }
+    if parts.is_empty() {
         return format!("{how}, nothing held");
     }
-    let buffers = crate::format::counted(released.buffers, "buffer");
-    format!(
-        "{how}, {HELD_AT_EXIT} {buffers}: {}",
-        bytes(released.buffer_bytes)
-    )
-}
-
-/// Storage of programs that a process had when it ended; none if there was none.
-#[must_use]
-pub fn programs_at_exit(released: &Released) -> Option<String> {
-    let size = released.bytes.saturating_sub(released.buffer_bytes);
-    (size > 0).then(|| format!("and programs of {}", bytes(size)))
+    format!("{how}, {HELD_AT_EXIT} {}", parts.join(" and "))
 }
 
 /// How a process ended, in words.
@@ -116,8 +114,7 @@ pub fn programs_at_exit(released: &Released) -> Option<String> {
 pub fn departure(reason: &str) -> &str {
     match reason {
         "goodbye" => "exited cleanly",
-        "died" => "died",
-        "replaced" => "started anew",
+        "replaced" => "replaced by another program",
         "forgotten" => "forgotten on request",
         other => other,
     }
@@ -186,5 +183,39 @@ mod tests {
         assert_eq!(on_devices(9 << 30, 8), "9.0 GiB on 8 devices");
         assert_eq!(on_devices(9 << 30, 1), "9.0 GiB");
         assert_eq!(headroom(-2048), "overlap of 2.0 KiB");
+    }
+
+    #[test]
+    fn buffers_and_programs_held_at_exit_are_said_apart() {
+        let said = |buffers, buffer_bytes, bytes| {
+            let released = Released {
+                buffers,
+                buffer_bytes,
+                bytes,
+                ..released()
+            };
+            held_at_exit("ended", &released)
+        };
+        assert_eq!(said(0, 0, 0), "ended, nothing held");
+        assert_eq!(
+            said(2, 1 << 20, 3 << 20),
+            "ended, held at exit 2 buffers: 1.0 MiB and programs of 2.0 MiB"
+        );
+        assert_eq!(
+            said(0, 0, 2 << 20),
+            "ended, held at exit programs of 2.0 MiB"
+        );
+    }
+
+    fn released() -> Released {
+        Released {
+            buffers: 0,
+            cbs: 0,
+            kernels: 0,
+            bytes: 0,
+            buffer_bytes: 0,
+            time: ttmem_api::Timestamp::from_unix_nanos(0),
+            reason: "ended".to_owned(),
+        }
     }
 }

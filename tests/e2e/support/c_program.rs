@@ -183,8 +183,6 @@ impl Story {
                 command.env_remove(name);
             }
         }
-        // A busy machine may keep the pump from running for longer than the default.
-        command.env("TTMEM_FULL_RING_WAIT_MS", "20000");
         command.env("TTMEM_SOCKET", socket);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(stderr.reopen().expect("the file twice"));

@@ -38,7 +38,7 @@ impl Rings {
         let mut rings = Self(vec![0; 4096 + 8 * 8 * 64]);
         rings.put(0, b"TTMEMRNG");
         rings.put(8, &LAYOUT_HASH.to_le_bytes());
-        for (at, word) in [(16, 1), (20, 8), (24, 8), (28, 8 * number)] {
+        for (at, word) in [(16, 2), (20, 8), (24, 8), (28, 8 * number)] {
             rings.put(at, &u32::to_le_bytes(word));
         }
         rings

@@ -41,6 +41,8 @@ pub(crate) enum Part {
     Churn,
     /// Kills itself right after the last byte, before the server can have read it.
     DieAtOnce,
+    /// The same on three connections.
+    DieOnThree,
     /// Loads kernels and circular buffers beside its buffers, frees the buffers alone, and
     /// kills itself: what a runtime leaves behind whose destructors ran too late.
     DieInTeardown,
@@ -51,10 +53,11 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Hold,
         Self::Churn,
         Self::DieAtOnce,
+        Self::DieOnThree,
         Self::DieInTeardown,
         Self::Inherit,
         Self::Attack,
@@ -65,6 +68,7 @@ impl Part {
             Self::Hold => "hold",
             Self::Churn => "churn",
             Self::DieAtOnce => "die-at-once",
+            Self::DieOnThree => "die-on-three",
             Self::DieInTeardown => "die-in-teardown",
             Self::Inherit => "inherit",
             Self::Attack => "attack",
@@ -207,6 +211,19 @@ pub(crate) fn run_if_asked() {
     client.send_all(&requests);
     match part {
         Part::DieAtOnce => die(),
+        Part::DieOnThree => {
+            let mut others = Vec::new();
+            for device in 1..3 {
+                let mut other = OldClient::connect(&plan.socket, plan.generation);
+                let requests = (0..plan.buffers).map(|id| {
+                    let address = FIRST_ADDRESS + id * plan.size;
+                    request(RequestKind::Alloc, device, plan.size, 0, address)
+                });
+                other.send_all(&requests.collect::<Vec<_>>());
+                others.push(other);
+            }
+            die();
+        }
         Part::DieInTeardown => {
             for id in 0..plan.buffers {
                 let address = FIRST_ADDRESS + id * plan.size;

@@ -1,9 +1,10 @@
 //! Two copies of the library in one process, and libraries that nobody calls.
 
-use super::{assert_holds, entries, process_count};
+use super::{assert_holds, begin, entries, process_count, released};
 use crate::support::c_program::{Ended, Linked, Story, Workshop};
 use crate::support::server::TestServer;
 use std::process::Command;
+use ttmem_event::event::LAYOUT_HASH;
 
 /// Both copies in one process, whichever is called first; then the other one first in a child.
 fn two_clients(linked: Linked, first: &str) {
@@ -47,6 +48,75 @@ fn a_loaded_copy_forwards_to_the_one_inside_of_the_program() {
 #[test]
 fn the_copy_inside_of_the_program_forwards_to_a_loaded_one() {
     two_clients(Linked::Statically, "loaded");
+}
+
+#[test]
+fn copies_that_start_at_the_same_time_become_one_client() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("two_clients.c", Linked::Dynamically);
+    let copy = workshop.copy_of_library();
+    let server = TestServer::start(&[]);
+    let copy = copy.to_str().expect("a plain path");
+    let mut story = Story::begin(&program, &[copy, "at-once"], &server.socket());
+    for _round in 0..50 {
+        let child = story.reaches("child")[0];
+        let process = released(&server, child);
+        assert_eq!(process["released"]["buffers"], 3 + 2, "{process}");
+    }
+    story.reaches("both");
+    story.go_on();
+    story.reaches("child");
+    story.go_on();
+    story.reaches("parent");
+    assert_eq!(story.end(), Ended::unharmed(0));
+}
+
+/// A program with memory of its own that looks like ours is tracked as any other.
+fn foreign_memory(kind: &str) {
+    let hash = LAYOUT_HASH.to_string();
+    let Some((server, _workshop, mut story)) = begin("foreign_memory.c", &[kind, &hash]) else {
+        return;
+    };
+    story.reaches("settled");
+    assert_holds(&server, story.pid(), 3);
+    assert_eq!(story.end(), Ended::unharmed(9));
+}
+
+#[test]
+fn an_address_in_foreign_memory_is_not_followed() {
+    foreign_memory("wild");
+}
+
+#[test]
+fn functions_in_foreign_memory_are_not_called() {
+    foreign_memory("table");
+}
+
+#[test]
+fn foreign_memory_without_bytes_is_not_read() {
+    foreign_memory("empty");
+}
+
+#[test]
+fn foreign_memory_that_cannot_be_read_is_not_read() {
+    foreign_memory("closed");
+}
+
+#[test]
+fn notes_that_lead_out_of_their_library_are_not_followed() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let plugin = workshop.plugin("foreign_note.c", Linked::Not);
+    let program = workshop.program("foreign_memory.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    let plugin = plugin.to_str().expect("a plain path");
+    let mut story = Story::begin(&program, &["note", plugin], &server.socket());
+    story.reaches("settled");
+    assert_holds(&server, story.pid(), 3);
+    assert_eq!(story.end(), Ended::unharmed(9));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn ends(mode: &str, code: Option<i32>, signal: Option<i32>) {
     assert_eq!(ended, expected);
     let process = released(&server, pid);
     assert_eq!(process["released"]["buffers"], 500, "{process}");
-    assert_eq!(process["released"]["reason"], "died", "{process}");
+    assert_eq!(process["released"]["reason"], "ended", "{process}");
     wait_until("every buffer is in the log", || {
         allocations_in_log(&server, pid) == 500
     });

@@ -25,6 +25,16 @@ fn memfds_may_be_unknown() {
 }
 
 #[test]
+fn connecting_may_be_forbidden() {
+    let Some((server, _workshop, mut story)) = begin("limits.c", &["connect"]) else {
+        return;
+    };
+    story.reaches("alone");
+    assert_eq!(process_count(&server), 0);
+    assert_eq!(story.end(), Ended::unharmed(9));
+}
+
+#[test]
 fn files_may_have_to_be_small() {
     works_under("fsize");
 }

@@ -15,6 +15,7 @@ mod outcome;
 mod pair;
 mod setting;
 
+pub(crate) use outcome::Outcome;
 pub use pair::run_behaviour;
 
 /// How the second run of a program is tracked, and how both are treated.

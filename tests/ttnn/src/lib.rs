@@ -9,8 +9,9 @@
 //! the wheel, and a compiler for device kernels. [`python`] looks for the first, [`provision`]
 //! puts the second and a stand-in for the third into a cache, once. [`descriptor`] writes the
 //! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
-//! where, and [`session`] runs it; what all runs of programs share is `process`. [`behaviour`] runs programs twice, plain and under
-//! `ttmem run`, and compares what became of them. [`matrix`] tries every release in [`wheels`].
+//! where, and [`session`] runs it; what all runs of programs share is `process`. [`behaviour`] runs
+//! programs twice, plain and under `ttmem run`, and compares what became of them, [`unharmed`] so
+//! many requests. [`matrix`] tries every release in [`wheels`].
 
 pub mod behaviour;
 pub mod descriptor;
@@ -22,4 +23,5 @@ pub mod provision;
 pub mod python;
 pub mod server;
 pub mod session;
+pub mod unharmed;
 pub mod wheels;

@@ -3,8 +3,11 @@
 //! * `ttmem-ttnn provision` makes ttnn ready to run. Where there is no Python that ttnn has
 //!   wheels for, or none that makes virtual environments, it says so and ends with 77, the
 //!   exit code of a test that was skipped.
-//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM | BEHAVIOUR]...` runs the Python programs of a
-//!   folder, or those named, on all boards, or those named; and behaviours: all, or those named.
+//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM | BEHAVIOUR | unharmed]...` runs the Python programs
+//!   of a folder, or those named, on all boards, or those named; behaviours: all, or those named;
+//!   and some of the requests of `unharmed`.
+//! * `ttmem-ttnn unharmed FOLDER [VERSION]...` makes thousands of requests of ttnn, plain and
+//!   tracked, of the newest wheel and an older one, or of those named.
 //! * `ttmem-ttnn bench FOLDER FIGURES` measures what tracking costs, says it in a table, and
 //!   puts the figures into a file.
 //! * `ttmem-ttnn matrix FOLDER PAGE [VERSION]...` tries every published wheel and writes the table;
@@ -28,10 +31,14 @@ use harness::matrix::{Matrix, all_wheels, table};
 use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
 use harness::provision::{MissingPython, TtnnEnvironment, cache_folder, provision};
 use harness::session::Session;
-use harness::wheels::{NEWEST, WheelVersion};
+use harness::unharmed;
+use harness::wheels::{NEWEST, OLDER, WheelVersion};
 
 /// The exit code of a test that could not run here.
 const SKIPPED: u8 = 77;
+
+/// The word for requests that are made plain and tracked.
+const UNHARMED: &str = "unharmed";
 
 /// The variable with a release of ttnn to run in the place of the newest.
 const WHEEL_VARIABLE: &str = "TTMEM_TESTS_TTNN";
@@ -67,14 +74,30 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         }
         ["run", programs, words @ ..] => {
             let session = session(&tools, Path::new(programs))?;
-            let (behaviours, others) = behaviour::select(words);
+            let (behaviours, mut others) = behaviour::select(words);
+            others.retain(|word| *word != UNHARMED);
             if words.is_empty() || !others.is_empty() {
                 match Selection::parse(&others) {
                     Ok(selection) => run_programs(&session, &selection)?,
                     Err(word) => bail!("neither a board nor a program nor a behaviour: {word}"),
                 }
             }
-            run_behaviours(&session, &behaviours)
+            run_behaviours(&session, &behaviours)?;
+            if words.is_empty() || words.contains(&UNHARMED) {
+                run_unharmed(&[session], unharmed::FEW_REQUESTS)?;
+            }
+            Ok(())
+        }
+        [UNHARMED, programs, wheels @ ..] => {
+            let named = wheels.iter().map(|wheel| wheel.parse());
+            let mut named: Vec<WheelVersion> = named.collect::<Result<_, _>>()?;
+            if named.is_empty() {
+                named.extend([NEWEST, OLDER]);
+            }
+            let sessions = named.into_iter();
+            let sessions = sessions.map(|wheel| session_of(&tools, Path::new(programs), wheel));
+            let sessions: Vec<Session> = sessions.collect::<anyhow::Result<_>>()?;
+            run_unharmed(&sessions, unharmed::ALL_REQUESTS)
         }
         ["bench", programs, figures] => bench(&tools, Path::new(programs), Path::new(figures)),
         ["matrix", programs, page, wheels @ ..] => {
@@ -82,7 +105,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         }
         _ => bail!(
             "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [WORD]... \
-             | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
+             | ttmem-ttnn unharmed FOLDER [VERSION]... | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
         ),
     }
 }
@@ -95,8 +118,12 @@ fn tools_folder() -> anyhow::Result<PathBuf> {
 }
 
 fn provisioned(tools: &Path) -> anyhow::Result<TtnnEnvironment> {
-    let standin = tools.join("ttmem-standin-compiler");
-    provision(chosen_wheel()?, &standin)
+    provision(chosen_wheel()?, &standin(tools))
+}
+
+/// The program that stands in for the kernel compiler.
+fn standin(tools: &Path) -> PathBuf {
+    tools.join("ttmem-standin-compiler")
 }
 
 /// The release to run: the newest, if no other is asked for.
@@ -107,10 +134,14 @@ fn chosen_wheel() -> anyhow::Result<WheelVersion> {
     }
 }
 
-/// A session with the programs of a folder.
+/// A session with the programs of a folder, on the release to run.
 fn session(tools: &Path, programs: &Path) -> anyhow::Result<Session> {
+    session_of(tools, programs, chosen_wheel()?)
+}
+
+fn session_of(tools: &Path, programs: &Path, wheel: WheelVersion) -> anyhow::Result<Session> {
     Ok(Session {
-        ttnn: provisioned(tools)?,
+        ttnn: provision(wheel, &standin(tools))?,
         ttmem: existing(tools, "ttmem")?,
         attach: existing(tools, "libttmem_attach.so")?,
         programs: std::path::absolute(programs).context("no absolute path of the programs")?,
@@ -168,6 +199,33 @@ fn run_behaviours(session: &Session, behaviours: &[Behaviour]) -> anyhow::Result
     if !behaviours.is_empty() {
         println!("{} behaviours are as without ttmem", behaviours.len());
     }
+    Ok(())
+}
+
+/// Makes so many requests of each board in each session; whatever differs, all are made.
+fn run_unharmed(sessions: &[Session], requests: u32) -> anyhow::Result<()> {
+    let mut differences = 0;
+    for session in sessions {
+        for board in unharmed::boards() {
+            let start = Instant::now();
+            let (wheel, kind) = (session.ttnn.wheel, board.kind.name());
+            let asked = unharmed::ask(session, board, requests);
+            let tally = asked.with_context(|| format!("ttnn {wheel} on {kind}"))?;
+            let seconds = start.elapsed().as_secs_f64();
+            println!(
+                "{wheel} {kind:<6} {seconds:>5.0} s  seed {}: {tally}",
+                session.seed
+            );
+            for difference in &tally.differences {
+                println!("  {difference}");
+            }
+            differences += tally.differences.len();
+        }
+    }
+    if differences > 0 {
+        bail!("{differences} answers are not as without ttmem");
+    }
+    println!("every answer is as without ttmem");
     Ok(())
 }
 

@@ -53,6 +53,9 @@ impl FromStr for WheelVersion {
 /// The release that the programs are made for.
 pub const NEWEST: WheelVersion = WheelVersion::new(0, 81, 1);
 
+/// An older release to look at beside the newest: buffers cannot be asked everything there.
+pub const OLDER: WheelVersion = WheelVersion::new(0, 78, 0);
+
 /// The first release whose wheel exists for Python 3.12 too.
 pub const FIRST_FOR_PYTHON_312: WheelVersion = WheelVersion::new(0, 65, 0);
 

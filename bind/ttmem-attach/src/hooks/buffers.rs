@@ -5,26 +5,21 @@
 use super::{OnExit, creating, failures, interpose, on_exception, traces};
 use crate::call_context::during;
 use crate::family::{Family, Unsupported};
+use crate::hot::HOT;
 use crate::open_devices::{self, OpenDevice};
 use crate::runtime::buffer::{self, Buffer, BufferAccessors};
 use crate::runtime::creation::{self, CREATING, Creation};
 use crate::runtime::{Object, TwoWords, per_core};
 use crate::thread::Block;
 use crate::{quiescence, report, thread};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use ttmem_event::{Class, Direction, EventKind};
 
 pub(crate) static FAMILY: Family = Family::new("buffers");
 
-/// The newest buffer that was reported.
-static NEWEST: AtomicU64 = AtomicU64::new(0);
-
-/// Buffers up to this one were this process's parent's when it forked.
-static INHERITED: AtomicU64 = AtomicU64::new(0);
-
 /// In a child, all buffers so far are its parent's: giving them back changes nothing there.
 pub(crate) fn forget() {
-    INHERITED.store(newest(), Relaxed);
+    HOT.inherited_buffers.store(newest(), Relaxed);
     creation::BUFFERS.forget();
 }
 
@@ -34,13 +29,14 @@ pub(crate) fn forget() {
 /// older may be noted. What a child then reports of the other one counts there as inherited.
 #[inline]
 fn note_newest(id: u64) {
-    if id > NEWEST.load(Relaxed) {
-        NEWEST.store(id, Relaxed);
+    if id > newest() {
+        HOT.newest_buffer.store(id, Relaxed);
     }
 }
 
+#[inline]
 pub(crate) fn newest() -> u64 {
-    NEWEST.load(Relaxed)
+    HOT.newest_buffer.load(Relaxed)
 }
 
 /// Turns a family off; if that is this one, what was reported of buffers is taken back, and the
@@ -70,10 +66,16 @@ pub(super) fn ok_or_turn_off<T>(
     match read {
         Ok(read) => read,
         Err(reason) => {
-            give_up(family, &reason.to_string());
+            not_as_expected(family, &reason);
             None
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn not_as_expected(family: &Family, reason: &Unsupported) {
+    give_up(family, &reason.to_string());
 }
 
 /// Reports that a buffer was placed, when the allocator's lock is not held.
@@ -88,13 +90,13 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     }
     facts.per_bank_bytes = device.block_bytes(facts.per_bank_bytes);
     device.report_before_use();
-    if facts.may_be_per_core() && report_parts(accessors, buffer, facts, direction, device)? {
+    if facts.may_be_per_core() && report_parts(buffer, facts, direction, device)? {
         return Some(device);
     }
-    let unique_id = accessors.begin(buffer, facts);
-    if accessors.needs_creation() {
-        device.count_allocated(facts.class, facts.per_bank_bytes);
-    }
+    let unique_id = match facts.number {
+        Some(number) => number,
+        None => begin(buffer, &facts, device),
+    };
     note_newest(report::buffer_id(unique_id).0);
     let (mesh, banks) = (device.mesh, device.banks(facts.class));
     let operation = creating::current_operation();
@@ -106,10 +108,16 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     Some(device)
 }
 
+/// A number for a buffer that has none of the runtime's, which is counted from now on.
+#[cold]
+fn begin(buffer: Object, facts: &Buffer, device: &OpenDevice) -> u64 {
+    device.count_allocated(facts.class, facts.per_bank_bytes);
+    creation::begin(buffer, facts)
+}
+
 /// Reports a buffer that takes blocks of its cores' own; whether it does.
 #[cold]
 fn report_parts(
-    accessors: &BufferAccessors,
     buffer: Object,
     facts: Buffer,
     direction: Option<Direction>,
@@ -120,7 +128,9 @@ fn report_parts(
     let Some(parts) = parts else {
         return FAMILY.is_on().then_some(false);
     };
-    let unique_id = accessors.begin(buffer, facts);
+    // Such buffers are not counted.
+    let number = facts.number;
+    let unique_id = number.unwrap_or_else(|| creation::begin(buffer, &facts));
     device.has_per_core.set(true);
     note_newest(report::buffer_id(unique_id).0);
     let operation = creating::current_operation();
@@ -141,7 +151,7 @@ fn report_freed(buffer: Object) -> Option<()> {
     accessors.address(buffer)?;
     let ended = accessors.end(buffer)?;
     let id = report::buffer_id(ended.number).0;
-    if id <= INHERITED.load(Relaxed) {
+    if id <= HOT.inherited_buffers.load(Relaxed) {
         return None;
     }
     // What was reported is on a device that is known; any other may be gone.

@@ -9,12 +9,13 @@
 
 use super::{dispatch, interpose, interpose_needed, queues};
 use crate::call_context::{self, Slot, during};
-use crate::config_ring_managers::{MANAGERS, Manager, Space};
+use crate::config_ring_managers::{Entry, MANAGERS, Manager, Space};
 use crate::family::Family;
 use crate::mesh_objects::MeshObject;
 use crate::report::config_rings as events;
 use crate::runtime::Object;
 use crate::runtime::vector::Vector;
+use crate::thread::{self, Reservation};
 use ttmem_event::MeshId;
 
 pub(crate) static FAMILY: Family = Family::new("config rings");
@@ -131,17 +132,25 @@ fn first_use(manager: &MeshObject<Manager>) -> Option<MeshId> {
     Some(mesh)
 }
 
-/// Notes what was found for sizes; none if that is laid out in another way.
-fn note_found(manager: &Manager, sizes: Object, found: Object) -> Option<()> {
-    // SAFETY: the caller passes a vector of sizes.
-    let sizes = unsafe { sizes.read::<Vector>(0) };
-    // SAFETY: the second word of the result is where the vector of what was found is.
+/// Reports what a program takes of what a manager has found; false if that is laid out in another
+/// way.
+fn report_taken(manager: &Manager, mesh: MeshId, reservation: Reservation, sync: u32) -> bool {
+    if reservation.found == 0 {
+        return false;
+    }
+    // SAFETY: it is a member of the manager, which is in use.
+    let found = unsafe { Object::at(reservation.found) };
+    // SAFETY: it is the vector of what was found.
     let found = unsafe { found.read::<Vector>(0) };
-    // SAFETY: the vector is not changed before the hook returns.
-    let sizes = unsafe { sizes.elements::<u32>() }?;
-    // SAFETY: nor is this; an entry is an address, a size and when it may go.
-    let found = unsafe { found.elements::<[u32; 3]>() }?;
-    manager.find(sizes, found).then_some(())
+    // SAFETY: an entry is three words; the runtime changes them only when it finds room anew.
+    let entries = unsafe { found.elements::<Entry>() };
+    let taken = entries.and_then(|entries| manager.take(entries, reservation.freed));
+    let Some(taken) = taken else {
+        return false;
+    };
+    let program = dispatch::sending().unwrap_or_default();
+    FAMILY.contain(|| events::taken(mesh, manager.sub_device(), &taken, program, sync));
+    true
 }
 
 // A runtime without one of these has rings of another kind.
@@ -164,15 +173,12 @@ interpose_needed! {
     }
 
     /// `pair<ConfigBufferSync, vector<ConfigBufferEntry>&> WorkerConfigBufferMgr::reserve(vector<u32>
-    /// const&)`: what it found is in the second word. Called again with other sizes before it counts.
+    /// const&)`: a member with what it found is in the second word. Called up to three times, with
+    /// other sizes, before one counts: so it is only noted where that is.
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr7reserveERKSt6vectorIjSaIjEE"
     fn reserve(object: Object, sizes: Object) -> Reserved |real| {
         let result = real();
-        if let Some((manager, _mesh)) = manager_in_use(object)
-            && note_found(manager, sizes, result.1).is_none()
-        {
-            FAMILY.turn_off("a reservation is laid out in another way");
-        }
+        thread::with(|block| block.note_reservation(object.address(), result.1.address()));
         result
     }
 
@@ -180,9 +186,8 @@ interpose_needed! {
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr4freeEj"
     fn free(object: Object, sync: u32) |real| {
         real();
-        if let Some((manager, mesh)) = manager_in_use(object)
-            && !manager.free(sync)
-        {
+        let is_for_room = thread::with(|block| block.note_freed(object.address(), sync));
+        if !is_for_room && let Some((manager, mesh)) = manager_in_use(object) {
             FAMILY.contain(|| events::freed(mesh, manager.sub_device(), manager.used(), sync));
         }
     }
@@ -191,11 +196,12 @@ interpose_needed! {
     "_ZN2tt8tt_metal21WorkerConfigBufferMgr5allocEj"
     fn take(object: Object, sync: u32) |real| {
         real();
-        if let Some((manager, mesh)) = manager_in_use(object)
-            && let Some(taken) = manager.take()
+        let reservation = thread::with(|block| block.take_reservation(object.address()));
+        if let Some(reservation) = reservation
+            && let Some((manager, mesh)) = manager_in_use(object)
+            && !report_taken(manager, mesh, reservation, sync)
         {
-            let program = dispatch::sending().unwrap_or_default();
-            FAMILY.contain(|| events::taken(mesh, manager, taken, program, sync));
+            FAMILY.turn_off("a reservation is laid out in another way");
         }
     }
 }

@@ -70,16 +70,22 @@ static FAMILIES: &[(&Family, &[&dyn Need])] = &[
     (&system_kernels::FAMILY, &[&kernel::ACCESSORS]),
 ];
 
-/// One line per family: on, or off and why. Decides those that were not used yet.
+/// One line per family: on, or off and why.
 pub(crate) fn describe() -> String {
     let mut text = String::new();
     for (family, needs) in FAMILIES {
-        if let Some(reason) = needs.iter().find_map(|need| need.unsupported()) {
-            family.turn_off(&reason.to_string());
-        }
-        family.describe(&mut text);
+        let lacking = needs.iter().find_map(|need| need.unsupported());
+        family.describe(lacking, &mut text);
     }
     text
+}
+
+/// Reports the families that are off, in a process that begins to use devices: a child has its
+/// parent's families, but reports to the server as itself.
+pub(crate) fn report_off() {
+    for (family, _needs) in FAMILIES {
+        family.report_off();
+    }
 }
 
 macro_rules! c_name {

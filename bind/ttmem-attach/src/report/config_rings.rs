@@ -19,8 +19,13 @@ pub(crate) fn opened(mesh: MeshId, manager: &Manager) {
 
 /// A program took room; `sync` completions end it.
 #[inline]
-pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: ProgramId, sync: u32) {
-    let sub_device = manager.sub_device();
+pub(crate) fn taken(
+    mesh: MeshId,
+    sub_device: u8,
+    taken: &Taken<'_>,
+    program: ProgramId,
+    sync: u32,
+) {
     let reserved = |(core_type, place): (CoreType, Space)| EventKind::ConfigRingReserved {
         mesh,
         sub_device,
@@ -38,18 +43,17 @@ pub(crate) fn taken(mesh: MeshId, manager: &Manager, taken: Taken, program: Prog
         size_bytes: place.size_bytes.into(),
         sync: sync.into(),
     };
-    let only = taken.only_kind().and_then(|kind| manager.place(kind));
     // Nearly always it is one kind of cores, and something has to go before.
-    if let (Some(only), Some(waits_for)) = (only, taken.waits_for) {
+    if let (Some(only), Some(waits_for)) = (taken.only_place(), taken.waits_for) {
         let freed = config_ring_freed(mesh, sub_device, only.0, waits_for);
         tracker().track_together([reserved(only), freed, allocated(only)]);
         return;
     }
-    manager.places(taken.placed).map(reserved).for_each(event);
+    taken.places().map(reserved).for_each(event);
     if let Some(waits_for) = taken.waits_for {
         freed(mesh, sub_device, taken.used, waits_for);
     }
-    manager.places(taken.placed).map(allocated).for_each(event);
+    taken.places().map(allocated).for_each(event);
 }
 
 fn config_ring_freed(mesh: MeshId, sub_device: u8, core_type: CoreType, sync: u32) -> EventKind {

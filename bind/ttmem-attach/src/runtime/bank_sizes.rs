@@ -108,6 +108,7 @@ mod tests {
             size_bytes,
             per_bank_bytes: 0,
             page_bytes,
+            number: None,
         })
     }
 

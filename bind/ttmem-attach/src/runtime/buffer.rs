@@ -97,6 +97,8 @@ pub(crate) struct Buffer {
     /// Of each bank that it takes; 0 of a request, which has none yet.
     pub(crate) per_bank_bytes: u64,
     pub(crate) page_bytes: u64,
+    /// The runtime's own number for it, which no other ever has; none where it cannot be asked.
+    pub(crate) number: Option<u64>,
 }
 
 impl Buffer {
@@ -153,14 +155,6 @@ impl BufferAccessors {
         }
     }
 
-    /// The number of a buffer that was placed: no other has it, ever.
-    pub(crate) fn begin(&self, buffer: Object, facts: Buffer) -> u64 {
-        match &self.rest {
-            Rest::Asked(asked) => (asked.unique_id)(buffer),
-            Rest::Created(_) => creation::begin(buffer, &facts),
-        }
-    }
-
     /// A buffer that is given back; none if it was never reported.
     pub(crate) fn end(&self, buffer: Object) -> Option<Ended> {
         match &self.rest {
@@ -183,9 +177,15 @@ impl BufferAccessors {
     #[inline]
     pub(crate) fn read_request(&self, buffer: Object) -> Result<Option<Buffer>, Unsupported> {
         let page_bytes = (self.common.page_size)(buffer);
-        let (creation, layout) = match &self.rest {
-            Rest::Asked(asked) => asked.read(buffer, page_bytes),
-            Rest::Created(confirmed) => confirmed.read(buffer, page_bytes)?,
+        let (creation, layout, number) = match &self.rest {
+            Rest::Asked(asked) => {
+                let (creation, layout) = asked.read(buffer, page_bytes);
+                (creation, layout, Some((asked.unique_id)(buffer)))
+            }
+            Rest::Created(confirmed) => {
+                let (creation, layout) = confirmed.read(buffer, page_bytes)?;
+                (creation, layout, None)
+            }
         };
         // Host memory has no banks: asking for its share of one throws.
         let Some(class) = creation.class().filter(|class| *class != Class::System) else {
@@ -200,6 +200,7 @@ impl BufferAccessors {
             size_bytes: creation.size_bytes,
             per_bank_bytes: 0,
             page_bytes,
+            number,
         }))
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Everything comes through exported functions. One of them, the address, throws for what
 //! is not placed: only those inside of tensors are asked, which are placed from the beginning.
+//! Pages are not asked for: the runtime divides by them, and throws for those that nobody set,
+//! which it does not notice of a circular buffer on no cores.
 
 #![expect(unsafe_code, reason = "calls the runtime's accessors")]
 
@@ -28,19 +30,14 @@ accessors! {
         circular_buffers: fn(Object) -> Span = c"_ZNK2tt8tt_metal6detail11ProgramImpl16circular_buffersEv";
         make_view: fn(&mut View, Object) -> () = c"_ZN2tt8tt_metal14CircularBufferC1EPKNS0_18CircularBufferImplE";
         is_global: fn(&View) -> bool = c"_ZNK2tt8tt_metal14CircularBuffer18globally_allocatedEv";
+        size: fn(&View) -> u64 = c"_ZNK2tt8tt_metal14CircularBuffer4sizeEv";
         address: fn(Object) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl7addressEv";
-        uses_index: fn(Object, u32) -> bool = c"_ZNK2tt8tt_metal18CircularBufferImpl17uses_buffer_indexEj";
-        num_pages: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl9num_pagesEj";
-        page_size: fn(Object, u32) -> u32 = c"_ZNK2tt8tt_metal18CircularBufferImpl9page_sizeEj";
         is_on_core: fn(Object, &Pair) -> bool = c"_ZNK2tt8tt_metal18CircularBufferImpl18is_on_logical_coreERKNS_7xy_pairE";
     }
 }
 
 /// No grid of cores has a longer side.
 const GRID_SIDE: u16 = 32;
-
-/// A core has so many indices for circular buffers, and fewer on some architectures.
-const INDICES: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CircularBuffer {
@@ -64,11 +61,15 @@ impl CircularAccessors {
         })
     }
 
-    pub(crate) fn is_global(&self, object: Object) -> bool {
+    /// A view of it, which owns nothing: it has no destructor to call.
+    fn view(&self, object: Object) -> View {
         let mut view = View([0; 8]);
         (self.make_view)(&mut view, object);
-        // It owns nothing, so it has no destructor to call.
-        (self.is_global)(&view)
+        view
+    }
+
+    pub(crate) fn is_global(&self, object: Object) -> bool {
+        (self.is_global)(&self.view(object))
     }
 
     /// Where a circular buffer lies that is inside of a tensor: of any other that is not placed
@@ -77,14 +78,9 @@ impl CircularAccessors {
         u64::from((self.address)(object))
     }
 
-    /// Its size on each core, for a program that was sent.
+    /// Its size on each core.
     pub(crate) fn size_bytes(&self, object: Object) -> u64 {
-        let Some(index) = (0..INDICES).find(|&index| (self.uses_index)(object, index)) else {
-            return 0;
-        };
-        // Of an index that it uses, and with pages that could be sent, this does not throw.
-        let pages = (self.num_pages)(object, index);
-        u64::from(pages) * u64::from((self.page_size)(object, index))
+        (self.size)(&self.view(object))
     }
 
     pub(crate) fn cores(&self, object: Object) -> CoreSet {

@@ -146,6 +146,7 @@ mod tests {
             size_bytes: 4096,
             per_bank_bytes: 2048,
             page_bytes: 2048,
+            number: None,
         };
         let first = begin(buffer, &facts);
         let expected = Numbered {

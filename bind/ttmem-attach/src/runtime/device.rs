@@ -107,19 +107,22 @@ impl DeviceAccessors {
     }
 
     /// A mesh that is initialised; none while it has no allocator.
+    ///
+    /// A mesh all of whose chips are another host's never has one, and throws when it is asked.
     pub(crate) fn read_mesh(&self, mesh: Object) -> Option<Mesh> {
         let f = &self.functions;
         let vector = (f.mesh_devices)(mesh);
         // SAFETY: it is a vector of pointers, and nobody else has it.
         let chips = unsafe { vector.elements::<Object>() }.map(<[Object]>::to_vec);
         vector.delete_by(f.delete);
+        let chips = chips.filter(|chips| !chips.is_empty())?;
         // SAFETY: the place is a member of the live mesh.
         let allocator = unsafe { (f.mesh_allocator)(mesh).as_ref() }.copied()?;
         Some(Mesh {
             id: (f.mesh_id)(mesh),
             rows: (f.mesh_rows)(mesh),
             columns: (f.mesh_columns)(mesh),
-            chips: chips?,
+            chips,
             allocator: (!allocator.is_null()).then_some(allocator)?,
         })
     }

@@ -124,7 +124,9 @@ impl<O: Observer> Apply<'_, O> {
             if class.is_some_and(|class| class != *each) {
                 continue;
             }
-            while let Some(slot) = self.mesh(mesh).allocators[each.index()].list.first() {
+            while let Some(slot) = self.mesh(mesh).allocators[each.index()].list.first()
+                && !self.account.pauses()
+            {
                 let Some(row) = self.release_row(slot) else {
                     break;
                 };
@@ -196,6 +198,7 @@ impl<O: Observer> Apply<'_, O> {
         let charge = Charge::of(&row, mesh.id.is_some());
         let (gauge, order, time) = (GaugeKind::Class(row.class), row.order, self.time);
         account.buffer_bytes += u128::from(charge.bytes) + u128::from(charge.requested_bytes);
+        account.work += mesh.devices.len() as u64;
         for slot in mesh.devices.iter() {
             let held = &mut account.facts.devices[*slot as usize];
             let device_peaks = self.observer.buffer_booked(*slot, charge, &row, time);
@@ -226,6 +229,7 @@ impl<O: Observer> Apply<'_, O> {
         let charge = Charge::of(&row, mesh.id.is_some());
         let (gauge, order, time) = (GaugeKind::Class(row.class), account.order, self.time);
         account.buffer_bytes -= u128::from(charge.bytes) + u128::from(charge.requested_bytes);
+        account.work += mesh.devices.len() as u64;
         let mut all = AtPeaks {
             first: u64::MAX,
             last: 0,

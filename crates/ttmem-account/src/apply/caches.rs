@@ -155,12 +155,21 @@ impl<O: Observer> Apply<'_, O> {
     ) -> Result<&mut ConfigRing, Anomaly> {
         let key = (self.mesh_slot(mesh)?, sub_device, core_type);
         let config_ring = self.account.facts.config_rings.get_mut(&key);
-        Ok(Arc::make_mut(config_ring.ok_or(Anomaly::OutsideRing)?))
+        let config_ring = config_ring.ok_or(Anomaly::OutsideRing)?;
+        if Arc::strong_count(config_ring) > 1 {
+            // A reader has it: it is copied.
+            self.account.work += config_ring.entries().len() as u64;
+        }
+        Ok(Arc::make_mut(config_ring))
     }
 
     fn prefetcher_mut(&mut self, mesh: u32) -> Result<&mut Prefetcher, Anomaly> {
         let cache = self.account.facts.prefetchers.get_mut(&mesh);
-        Ok(Arc::make_mut(cache.ok_or(Anomaly::OutsideRing)?))
+        let cache = cache.ok_or(Anomaly::OutsideRing)?;
+        if Arc::strong_count(cache) > 1 {
+            self.account.work += cache.entries.len() as u64;
+        }
+        Ok(Arc::make_mut(cache))
     }
 
     fn prefetch(
@@ -203,6 +212,7 @@ impl<O: Observer> Apply<'_, O> {
 
     /// Counts what caches did, on some of the devices.
     pub(super) fn count(&mut self, slots: &[u32], counted: &CacheCounters) {
+        self.account.work += slots.len() as u64;
         for slot in slots {
             self.account.facts.devices[*slot as usize]
                 .caches

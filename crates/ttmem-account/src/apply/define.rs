@@ -6,6 +6,7 @@
 use super::{Apply, Outcome};
 use crate::account::DeviceIndex;
 use crate::anomaly::Anomaly;
+use crate::definitions::Definitions;
 use crate::device::{ChipKey, HeldDevice};
 use crate::mesh::{DeviceSet, Mesh};
 use crate::observer::Observer;
@@ -25,7 +26,7 @@ impl<O: Observer> Apply<'_, O> {
                     return same(**known == **text);
                 }
                 self.check_room(text.len())?;
-                Arc::make_mut(&mut self.account.facts.definitions).insert_text(*id, text);
+                self.definitions_mut(text.len()).insert_text(*id, text);
                 Ok(())
             }
             Definition::Cores { id, cores } => {
@@ -33,12 +34,24 @@ impl<O: Observer> Apply<'_, O> {
                     return same(known == cores);
                 }
                 self.check_room(0)?;
-                Arc::make_mut(&mut self.account.facts.definitions).insert_cores(*id, *cores);
+                self.definitions_mut(0).insert_cores(*id, *cores);
                 Ok(())
             }
             Definition::Device(device) => self.define_device(device),
             Definition::Mesh(mesh) => self.define_mesh(mesh),
         }
+    }
+
+    /// The definitions, to add one with a text of so many bytes.
+    fn definitions_mut(&mut self, bytes: usize) -> &mut Definitions {
+        let definitions = &mut self.account.facts.definitions;
+        let mut touched = bytes / 64;
+        if Arc::strong_count(definitions) > 1 {
+            // A reader has them: all are copied.
+            touched += definitions.len();
+        }
+        self.account.work += touched as u64;
+        Arc::make_mut(definitions)
     }
 
     fn check_room(&self, more_bytes: usize) -> Outcome {
@@ -88,6 +101,7 @@ impl<O: Observer> Apply<'_, O> {
     }
 
     fn define_mesh(&mut self, definition: &MeshDefinition) -> Outcome {
+        self.account.work += definition.devices.len() as u64;
         let mut slots: Vec<u32> = Vec::with_capacity(definition.devices.len());
         for device in &definition.devices {
             let slot = self.account.device_ids.get(&device.0);

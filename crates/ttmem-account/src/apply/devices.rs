@@ -39,6 +39,7 @@ impl<O: Observer> Apply<'_, O> {
                 let mesh = self.mesh_slot(mesh)?;
                 self.set_capacity(mesh, class, capacity)?;
                 let members = Arc::clone(&self.mesh(mesh).devices);
+                self.account.work += members.len() as u64;
                 for slot in members.iter() {
                     self.note_capacity(*slot, class, capacity);
                 }
@@ -95,10 +96,23 @@ impl<O: Observer> Apply<'_, O> {
         let mut programs: Vec<u32> = on.programs.iter().copied().collect();
         meshes.sort_unstable();
         programs.sort_unstable();
+        // Each time it goes on it sorts again: it then does as much as that cost.
+        let sorted = (meshes.len() + programs.len()) as u64 / 16;
+        self.account.work += sorted;
+        self.account.pause_at = match self.account.pause_at {
+            0 => 0,
+            at => at.saturating_add(2 * sorted),
+        };
         for mesh in meshes {
+            if self.account.pauses() {
+                return Ok(());
+            }
             self.close_mesh(mesh);
         }
         for program in programs {
+            if self.account.pauses() {
+                return Ok(());
+            }
             self.empty_part(program, slot);
         }
         Ok(())
@@ -111,15 +125,22 @@ impl<O: Observer> Apply<'_, O> {
         let leaks = &mut self.account.facts.leak_candidates;
         leaks.buffers += held.buffers;
         leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);
+        if self.account.unfinished {
+            return;
+        }
         self.drop_config_rings(mesh, 0);
         self.account.facts.prefetchers.remove(&mesh);
         self.drop_traces(mesh);
+        if self.account.unfinished {
+            return;
+        }
         let closed = &mut self.account.facts.meshes[mesh as usize];
         for allocator in &mut closed.allocators {
             allocator.capacity = None;
             allocator.verified = None;
         }
         closed.in_use = false;
+        self.account.work += closed.devices.len() as u64;
         for device in closed.devices.iter() {
             self.account.on_device[*device as usize]
                 .meshes

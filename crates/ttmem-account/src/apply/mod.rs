@@ -25,6 +25,7 @@ use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
 use crate::peak_composition::PeakEntry;
 use crate::totals::{GaugeKind, PeakSet};
+use crate::untracked::Untracked;
 use std::sync::Arc;
 use ttmem_event::{EventKind, MeshId, TextId};
 
@@ -105,6 +106,10 @@ impl<O: Observer> Apply<'_, O> {
                 self.note_stack(buffer, stack);
                 self.happened(kind)
             }
+            EventKind::NotTracked { what, why } => {
+                self.account.facts.note_untracked(Untracked { what, why });
+                self.happened(kind)
+            }
             EventKind::LegacyAllocated { .. }
             | EventKind::LegacyFreed { .. }
             | EventKind::LegacyCbAllocated { .. }
@@ -120,8 +125,11 @@ impl<O: Observer> Apply<'_, O> {
         self.observer.contradicted(anomaly, kind, self.time);
     }
 
-    /// Passes on an event that changes no bytes.
+    /// Passes on an event that changes no bytes, once all of it is done.
     fn happened(&mut self, kind: &EventKind) -> Outcome {
+        if self.account.unfinished {
+            return Ok(());
+        }
         self.observer.happened(kind, self.time);
         Ok(())
     }
@@ -129,6 +137,7 @@ impl<O: Observer> Apply<'_, O> {
     fn mark(&mut self, name: TextId, number: u64) {
         let time = self.time;
         let facts = &mut self.account.facts;
+        self.account.work += facts.devices.len() as u64;
         let devices = facts.devices.iter_mut();
         let ended: Vec<PeakSet> = devices.map(|held| held.totals.mark(time)).collect();
         Arc::make_mut(&mut facts.marks).push(Mark { time, name, number }, ended);
@@ -157,6 +166,7 @@ impl<O: Observer> Apply<'_, O> {
         }
         let account = &mut *self.account;
         account.placed += 1;
+        account.work += 1;
         let held = &mut account.facts.devices[slot as usize];
         let device_peaks = self.observer.booked(slot, holding, self.time);
         note_device_peak(held, device_peaks, account.order, holding.gauge());
@@ -171,6 +181,7 @@ impl<O: Observer> Apply<'_, O> {
         }
         let account = &mut *self.account;
         account.placed -= 1;
+        account.work += 1;
         let held = &mut account.facts.devices[slot as usize];
         let gauge = holding.gauge();
         let device_peaks = self.observer.released(slot, holding, self.time);
@@ -198,6 +209,7 @@ impl<O: Observer> Apply<'_, O> {
         let mesh = &mut self.account.facts.meshes[slot as usize];
         if !mesh.in_use {
             mesh.in_use = true;
+            self.account.work += mesh.devices.len() as u64;
             for device in mesh.devices.iter() {
                 self.account.on_device[*device as usize].meshes.insert(slot);
             }

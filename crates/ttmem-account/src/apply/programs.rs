@@ -72,6 +72,7 @@ impl<O: Observer> Apply<'_, O> {
     ) -> Outcome {
         let members = self.members(mesh)?;
         let program = self.program_slot_or_new(program, event)?;
+        self.account.work += members.len() as u64;
         for slot in members.iter() {
             change(self.part_mut(program, *slot)?);
         }
@@ -185,6 +186,7 @@ impl<O: Observer> Apply<'_, O> {
         slots: &[u32],
         change: impl Fn(&mut Placement) -> R,
     ) -> Vec<(u32, R)> {
+        self.account.work += slots.len() as u64;
         let program = self.program_mut(program);
         let mut changed: Vec<(u32, R)> = Vec::with_capacity(slots.len());
         let mut first = 0;
@@ -249,6 +251,9 @@ impl<O: Observer> Apply<'_, O> {
                 continue;
             }
             let cores = cover.cores(&facts.definitions, *core_type);
+            // A core costs less than a row: its place is known.
+            let sets = cover.sets().len() as u64;
+            self.account.work += 1 + (u64::from(cores.len()) + sets) / 8;
             let vacated = facts.devices[slot as usize].vacated.get_or_insert_default();
             Arc::make_mut(vacated).leave(*core_type, &cores, run, time);
         }
@@ -257,6 +262,9 @@ impl<O: Observer> Apply<'_, O> {
     fn destroy_program(&mut self, program: ProgramId) -> Outcome {
         let slot = self.program_slot(program).ok_or(Anomaly::UnknownProgram)?;
         while let Some(device) = self.program_mut(slot).on.last().map(|on| on.device) {
+            if self.account.pauses() {
+                return Ok(());
+            }
             self.empty_part(slot, device);
         }
         let key = ProgramKey::Tracked(program);
@@ -285,6 +293,7 @@ impl<O: Observer> Apply<'_, O> {
         self.make_parts(slot, &members)?;
         let account = &mut *self.account;
         account.runs += 1;
+        account.work += members.len() as u64;
         let program = account.programs.get_mut(slot);
         let program = program.ok_or(Anomaly::UnknownProgram)?;
         program.runtime_id = runtime_id;

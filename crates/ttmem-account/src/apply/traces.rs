@@ -7,7 +7,7 @@
 
 use super::{Apply, Outcome};
 use crate::Map;
-use crate::account::Capturing;
+use crate::account::{Account, Capturing};
 use crate::anomaly::Anomaly;
 use crate::device::CacheCounters;
 use crate::observer::Observer;
@@ -57,6 +57,8 @@ impl<O: Observer> Apply<'_, O> {
         mesh: u32,
     ) -> Outcome {
         let account = &mut *self.account;
+        // Finding out whose run it is may have looked at all of them.
+        let others = account.capturing.len();
         let capturing = account.capturing.get_mut(&capturing);
         let capturing = capturing.ok_or(Anomaly::UnknownTrace)?;
         let trace = account.facts.traces.get_mut(&capturing.trace);
@@ -64,6 +66,7 @@ impl<O: Observer> Apply<'_, O> {
         if trace.captured.len() >= MAX_CAPTURED && !capturing.last.contains_key(&(program, mesh)) {
             return Err(Anomaly::LimitReached);
         }
+        account.work += (account.facts.meshes[mesh as usize].devices.len() + others) as u64;
         let live = account.programs.get(slot).ok_or(Anomaly::UnknownProgram)?;
         let none = Arc::new(Cover::default());
         let devices = account.facts.meshes[mesh as usize].devices.iter();
@@ -99,22 +102,34 @@ impl<O: Observer> Apply<'_, O> {
             self.account.capturing.remove(&id);
         }
         let first = (mesh, TraceId(0));
-        while let Some((key, _trace)) = self.account.facts.traces.range(first..).next()
-            && key.0 == mesh
+        let next = |account: &Account| {
+            let (key, _trace) = account.facts.traces.range(first..).next()?;
+            (key.0 == mesh).then_some(*key)
+        };
+        while let Some(key) = next(self.account)
+            && !self.account.pauses()
         {
-            self.drop_trace(*key);
+            self.drop_trace(key);
         }
     }
 
     /// Forgets a trace; the programs of its last replay stay where it put them.
     fn drop_trace(&mut self, key: TraceKey) -> Option<()> {
-        let trace = self.account.facts.traces.remove(&key)?;
+        let mut trace = self.account.facts.traces.remove(&key)?;
         let Some(replay) = trace.replay else {
             return Some(());
         };
-        for (number, captured) in trace.captured.iter() {
+        let mut captures = Arc::unwrap_or_clone(trace.captured);
+        while let Some((number, captured)) = captures.pop_first() {
+            if self.account.pauses() {
+                captures.insert(number, captured);
+                trace.captured = Arc::new(captures);
+                self.account.facts.traces.insert(key, trace);
+                return Some(());
+            }
             let run = replay.run + number;
             let devices = Arc::clone(&self.mesh(captured.mesh).devices);
+            self.account.work += devices.len() as u64;
             for (place, device) in devices.iter().enumerate() {
                 let Some(cover) = captured.cover(place) else {
                     continue;
@@ -138,6 +153,9 @@ impl<O: Observer> Apply<'_, O> {
         let mesh = self.mesh_slot(id)?;
         let key = (mesh, trace);
         let known = self.drop_trace(key).is_some();
+        if self.account.unfinished {
+            return Ok(());
+        }
         let traces = &mut self.account.facts.traces;
         if traces.len() >= self.limits.traces && !known {
             return Err(Anomaly::LimitReached);
@@ -197,6 +215,9 @@ impl<O: Observer> Apply<'_, O> {
         let mesh = self.mesh_slot(id)?;
         self.drop_trace((mesh, trace))
             .ok_or(Anomaly::UnknownTrace)?;
+        if self.account.unfinished {
+            return Ok(());
+        }
         self.end_capture(id, trace);
         Ok(())
     }

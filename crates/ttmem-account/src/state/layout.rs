@@ -16,6 +16,7 @@ use crate::peak_composition::PeakEntry;
 use crate::program::{Cb, Finalized, Kernel, Program, ProgramOnDevice};
 use crate::residency::{Replay, Trace};
 use crate::totals::PeakSet;
+use crate::untracked::Untracked;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{Class, CoreType, CoresId, DeviceId, ProgramId, TextId, TraceId};
@@ -121,6 +122,7 @@ saved! { describe_saved:
         highest_buffer: u64,
         leak_candidates: Released,
         anomalies: Vec<u64>,
+        untracked: Vec<Untracked>,
         /// By slot: the first id of a device, or an old sender's number.
         devices: Vec<u32>,
         /// By slot: the id of a mesh, or an old sender's number.
@@ -209,6 +211,7 @@ saved! { describe_saved:
 
 codec! { describe_own:
     Released {} counts { buffers, buffer_bytes, cbs, cb_bytes, kernels, kernel_bytes };
+    Untracked { what, why };
     Mark<TextId> { name, number } times { time };
     PeakSet { classes, cb, kernel };
     Peak { bytes } times { time };

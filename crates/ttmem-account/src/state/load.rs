@@ -15,13 +15,13 @@ use crate::gauge::Gauge;
 use crate::legacy_cbs::LegacyCb;
 use crate::limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};
 use crate::observer::{Holding, Observer};
-use crate::peak_composition::{self as peak, Moment, PeakEntry};
+use crate::peak_composition::PeakEntry;
 use crate::program::{Cb, Cover, Kernel, Placement, ProgramOnDevice};
 use crate::residency::{Captured, MAX_CAPTURED};
 use crate::totals::GaugeKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use ttmem_event::{Class, CoreSet, CoresId, MeshId};
+use ttmem_event::{Class, CoreSet, CoresId, MeshId, ProgramId, TextId};
 
 impl Account {
     /// Makes of an account that has its definitions and nothing else the one that was saved.
@@ -36,32 +36,21 @@ impl Account {
         limits: &Limits,
         observer: &mut O,
     ) -> Self {
-        let clock = Clock(clock);
-        let mut read = Reader { bytes, clock };
-        let mut loader = Loader {
-            account: self,
-            observer,
-            limits,
-            devices: Vec::new(),
-            meshes: Vec::new(),
-            devices_taken: 0,
-            placements: Vec::new(),
-            covers: Vec::new(),
-            peaks: Vec::new(),
-            peaks_before: Vec::new(),
-        };
-        let is_whole = loader.read_all(&mut read) && read.bytes.is_empty();
-        if !is_whole {
-            loader.account.facts.anomalies.count(Anomaly::Malformed);
-        }
-        loader.finish()
+        let mut loading = Loading::new(self);
+        while !loading.go_on(bytes, clock, limits, observer, u64::MAX) {}
+        loading.account
     }
 }
 
-struct Loader<'a, O> {
+/// An account on its way to become the one that was saved, a part at a time.
+#[derive(Debug)]
+pub struct Loading {
     account: Account,
-    observer: &'a mut O,
-    limits: &'a Limits,
+    /// How many of the bytes were read, which of the lists comes next, and how many of its items
+    /// are left if it has begun.
+    read: usize,
+    list: usize,
+    left: Option<u64>,
     /// The slots of this account by those of the saved one.
     devices: Vec<Option<u32>>,
     meshes: Vec<Option<u32>>,
@@ -70,52 +59,172 @@ struct Loader<'a, O> {
     covers: Vec<Arc<Cover>>,
     /// Peaks that are claimed, by slot of this account; held against what was live then.
     peaks: Vec<Vec<Gauge>>,
+    /// By slot: the bytes that were live at the peaks that are claimed.
+    at_peaks: Vec<[u64; GaugeKind::COUNT]>,
     /// Peaks of the devices before anything was booked.
     peaks_before: Vec<[u64; GaugeKind::COUNT]>,
+    /// The latest time of anything that was booked.
+    latest: u64,
+}
+
+impl Loading {
+    /// Begins with an account that has its definitions and nothing else.
+    #[must_use]
+    pub fn new(account: Account) -> Self {
+        Self {
+            account,
+            read: 0,
+            list: 0,
+            left: None,
+            devices: Vec::new(),
+            meshes: Vec::new(),
+            devices_taken: 0,
+            placements: Vec::new(),
+            covers: Vec::new(),
+            peaks: Vec::new(),
+            at_peaks: Vec::new(),
+            peaks_before: Vec::new(),
+            latest: 0,
+        }
+    }
+
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The account, and the latest time of anything that was booked.
+    #[must_use]
+    pub fn finish(self) -> (Account, u64) {
+        (self.account, self.latest)
+    }
+
+    /// Goes on for so many work units; true when all is done. Each call is given the same state.
+    pub fn go_on<O: Observer>(
+        &mut self,
+        bytes: &[u8],
+        clock: &dyn Fn(u64) -> u64,
+        limits: &Limits,
+        observer: &mut O,
+        work: u64,
+    ) -> bool {
+        let clock = Clock(clock);
+        let rest = bytes.get(self.read..).unwrap_or_default();
+        let mut read = Reader { bytes: rest, clock };
+        let until = self.account.work.saturating_add(work);
+        let mut loader = Loader {
+            loading: self,
+            observer,
+            limits,
+            until,
+        };
+        let came = loader.read_all(&mut read);
+        loader.loading.read = bytes.len() - read.bytes.len();
+        if came == Came::Paused {
+            return false;
+        }
+        if came == Came::Broken || !read.bytes.is_empty() {
+            loader
+                .loading
+                .account
+                .facts
+                .anomalies
+                .count(Anomaly::Malformed);
+        }
+        loader.finish();
+        true
+    }
+}
+
+/// How far reading came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    ToTheEnd,
+    /// The work it may do is done.
+    Paused,
+    /// The bytes break off.
+    Broken,
+}
+
+struct Loader<'a, O> {
+    loading: &'a mut Loading,
+    observer: &'a mut O,
+    limits: &'a Limits,
+    /// The work of the account at which to pause.
+    until: u64,
 }
 
 impl<O: Observer> Loader<'_, O> {
-    /// Reads list after list; false when the bytes break off.
-    fn read_all(&mut self, read: &mut Reader<'_>) -> bool {
-        let Some(head) = read.get::<Head>() else {
-            return false;
-        };
-        if head.layout != fingerprint() {
-            return false;
+    /// Reads list after list.
+    fn read_all(&mut self, read: &mut Reader<'_>) -> Came {
+        loop {
+            let list = self.loading.list;
+            let came = match list {
+                0 => self.read_head(read),
+                1 => self.each(read, Self::take_mark),
+                2 => self.each(read, Self::take_device),
+                3 => self.each(read, Self::take_allocator),
+                4 => self.each(read, Self::take_buffer),
+                5 => self.each(read, Self::take_legacy_cb),
+                6 => self.each(read, Self::take_placement),
+                7 => self.each(read, Self::take_cover),
+                8 => self.each(read, Self::take_program),
+                9 => self.each(read, Self::take_trace),
+                10 => self.each(read, Self::take_freed),
+                11 => self.each(read, Self::take_config_ring),
+                12 => self.each(read, Self::take_prefetcher),
+                _behind => return Came::ToTheEnd,
+            };
+            if came != Came::ToTheEnd {
+                return came;
+            }
+            self.loading.list += 1;
         }
-        self.take_head(&head);
-        self.each(read, Self::take_mark)
-            && self.each(read, Self::take_device)
-            && self.each(read, Self::take_allocator)
-            && self.each(read, Self::take_buffer)
-            && self.each(read, Self::take_legacy_cb)
-            && self.each(read, Self::take_placement)
-            && self.each(read, Self::take_cover)
-            && self.each(read, Self::take_program)
-            && self.each(read, Self::take_trace)
-            && self.each(read, Self::take_freed)
-            && self.each(read, Self::take_config_ring)
-            && self.each(read, Self::take_prefetcher)
     }
 
-    /// Takes every item of a list; false when it breaks off.
+    fn read_head(&mut self, read: &mut Reader<'_>) -> Came {
+        match read.get::<Head>() {
+            Some(head) if head.layout == fingerprint() => {
+                self.take_head(&head);
+                Came::ToTheEnd
+            }
+            _other => Came::Broken,
+        }
+    }
+
+    /// Takes the items of a list.
     fn each<T: Codec>(
         &mut self,
         read: &mut Reader<'_>,
         take: impl Fn(&mut Self, T) -> Outcome,
-    ) -> bool {
-        read.each(|item| self.note(|loader| take(loader, item)))
+    ) -> Came {
+        let left = self.loading.left.take().or_else(|| read.get::<u64>());
+        let Some(left) = left else {
+            return Came::Broken;
+        };
+        for done in 0..left {
+            if self.loading.account.work >= self.until {
+                self.loading.left = Some(left - done);
+                return Came::Paused;
+            }
+            let Some(item) = read.get() else {
+                return Came::Broken;
+            };
+            self.loading.account.work += 1;
+            self.note(|loader| take(loader, item));
+        }
+        Came::ToTheEnd
     }
 
     fn note(&mut self, take: impl FnOnce(&mut Self) -> Outcome) {
         if let Err(anomaly) = take(self) {
-            self.account.facts.anomalies.count(anomaly);
+            self.loading.account.facts.anomalies.count(anomaly);
         }
     }
 
     fn apply(&mut self, time: u64) -> Apply<'_, O> {
         Apply {
-            account: &mut self.account,
+            account: &mut self.loading.account,
             observer: self.observer,
             limits: self.limits,
             time,
@@ -123,17 +232,17 @@ impl<O: Observer> Loader<'_, O> {
     }
 
     fn device(&self, saved: u32) -> Result<u32, Anomaly> {
-        let slot = self.devices.get(saved as usize).copied().flatten();
+        let slot = self.loading.devices.get(saved as usize).copied().flatten();
         slot.ok_or(Anomaly::Undefined)
     }
 
     fn mesh(&self, saved: u32) -> Result<u32, Anomaly> {
-        let slot = self.meshes.get(saved as usize).copied().flatten();
+        let slot = self.loading.meshes.get(saved as usize).copied().flatten();
         slot.ok_or(Anomaly::Undefined)
     }
 
     fn take_head(&mut self, head: &Head) {
-        if self.account.legacy {
+        if self.loading.account.legacy {
             for number in &head.meshes {
                 if *number <= self.limits.last_legacy_device {
                     // Without room for it, what is on it finds no device.
@@ -141,7 +250,7 @@ impl<O: Observer> Loader<'_, O> {
                 }
             }
         }
-        let account = &mut self.account;
+        let account = &mut self.loading.account;
         let (devices, meshes) = if account.legacy {
             let meshes = &account.legacy_meshes;
             let device = |mesh: u32| account.facts.meshes[mesh as usize].devices.first().copied();
@@ -152,12 +261,12 @@ impl<O: Observer> Loader<'_, O> {
             let device = |number: &u32| ids.get(number).copied();
             (head.devices.iter().map(device).collect(), &account.mesh_ids)
         };
-        self.meshes = head
+        self.loading.meshes = head
             .meshes
             .iter()
             .map(|id| meshes.get(id).copied())
             .collect();
-        self.devices = devices;
+        self.loading.devices = devices;
         account.order = head.order.min(MAX_COUNT);
         account.runs = head.runs.min(MAX_COUNT);
         account.first_own_buffer = head.first_own_buffer;
@@ -171,24 +280,29 @@ impl<O: Observer> Loader<'_, O> {
             let beyond = (*count).min(MAX_COUNT).saturating_sub(known);
             facts.anomalies.add(*anomaly, beyond);
         }
+        for untracked in &head.untracked {
+            facts.note_untracked(*untracked);
+        }
         let slots = 0..u32::try_from(facts.devices.len()).unwrap_or(u32::MAX);
-        self.peaks.resize(slots.len(), Vec::new());
+        self.loading.peaks.resize(slots.len(), Vec::new());
+        let none = [0; GaugeKind::COUNT];
+        self.loading.at_peaks.resize(slots.len(), none);
         for slot in slots {
             let mut peaks = [0; GaugeKind::COUNT];
             for gauge in GaugeKind::all() {
                 peaks[gauge.index()] = self.observer.device_peaks(slot, gauge);
             }
-            self.peaks_before.push(peaks);
+            self.loading.peaks_before.push(peaks);
         }
     }
 
     fn take_mark(&mut self, saved: SavedMark) -> Outcome {
-        let facts = &mut self.account.facts;
+        let facts = &mut self.loading.account.facts;
         let mut peaks = Vec::new();
         if !saved.peaks.is_empty() {
             peaks.resize(facts.devices.len(), Default::default());
         }
-        for (slot, peak) in self.devices.iter().zip(saved.peaks) {
+        for (slot, peak) in self.loading.devices.iter().zip(saved.peaks) {
             if let Some(slot) = slot {
                 peaks[*slot as usize] = peak;
             }
@@ -198,11 +312,11 @@ impl<O: Observer> Loader<'_, O> {
     }
 
     fn take_device(&mut self, device: SavedDevice) -> Outcome {
-        let saved = self.devices_taken;
-        self.devices_taken += 1;
+        let saved = self.loading.devices_taken;
+        self.loading.devices_taken += 1;
         let slot = self.device(saved)?;
         if let Some(id) = device.opened
-            && self.account.device_ids.get(&id.0) == Some(&slot)
+            && self.loading.account.device_ids.get(&id.0) == Some(&slot)
         {
             self.apply(0).describe_device(slot, id);
         }
@@ -212,8 +326,8 @@ impl<O: Observer> Loader<'_, O> {
                 self.apply(0).note_capacity(slot, *class, capacity);
             }
         }
-        let runs = self.account.runs;
-        let held = &mut self.account.facts.devices[slot as usize];
+        let runs = self.loading.account.runs;
+        let held = &mut self.loading.account.facts.devices[slot as usize];
         held.caches = device.caches;
         for left in device.vacancies.iter().filter(|left| left.run <= runs) {
             let mut cores = CoreSet::default();
@@ -221,14 +335,14 @@ impl<O: Observer> Loader<'_, O> {
             let vacated = Arc::make_mut(held.vacated.get_or_insert_default());
             vacated.leave(left.core_type, &cores, left.run, left.time);
         }
-        self.peaks[slot as usize] = device.peaks;
+        self.loading.peaks[slot as usize] = device.peaks;
         Ok(())
     }
 
     fn take_allocator(&mut self, saved: SavedAllocator) -> Outcome {
         let mesh = self.mesh(saved.mesh)?;
         self.apply(0).use_mesh(mesh);
-        let known = &mut self.account.facts.meshes[mesh as usize];
+        let known = &mut self.loading.account.facts.meshes[mesh as usize];
         known.allocators[saved.class.index()].verified = saved.verified;
         match saved.capacity {
             Some(capacity) => self.apply(0).set_capacity(mesh, saved.class, capacity),
@@ -238,30 +352,50 @@ impl<O: Observer> Loader<'_, O> {
 
     fn take_buffer(&mut self, mut row: BufferRow) -> Outcome {
         row.mesh = self.mesh(row.mesh)?;
-        let cores = self.account.facts.definitions.cores(row.cores_id);
+        let cores = self.loading.account.facts.definitions.cores(row.cores_id);
         let banks = cores.map(|cores| cores.len());
         if row.cores_id != CoresId::NONE && banks != Some(u32::from(row.banks)) {
             return Err(Anomaly::Undefined);
         }
-        let buffers = &self.account.buffers;
+        let buffers = &self.loading.account.buffers;
         let is_known = buffers.find(buffers.key_of(&row)).is_some();
-        if is_known || row.order > self.account.order {
+        if is_known || row.order > self.loading.account.order {
             return Err(Anomaly::Malformed);
         }
         let mut apply = self.apply(row.time);
         apply.check_size(&row)?;
-        apply.book_row(row)
+        apply.book_row(row)?;
+        self.count_at_peaks(row.time, &PeakEntry::of_buffer(&row));
+        Ok(())
+    }
+
+    /// Counts what was booked among what was live at the peaks that are claimed.
+    fn count_at_peaks(&mut self, time: u64, entry: &PeakEntry) {
+        let loading = &mut *self.loading;
+        loading.latest = loading.latest.max(time);
+        let (order, gauge) = (loading.account.order, entry.gauge.index());
+        for slot in entry.devices(&loading.account.facts) {
+            let claimed = loading.peaks.get(*slot as usize);
+            let claimed = claimed.and_then(|gauges| gauges.get(gauge));
+            if claimed.is_some_and(|gauge| entry.was_live_at(gauge.peak_order().min(order))) {
+                let sum = &mut loading.at_peaks[*slot as usize][gauge];
+                *sum = sum.saturating_add(entry.bytes);
+            }
+        }
     }
 
     /// Takes what was live at a peak; what cannot have been released since is refused.
     fn take_freed(&mut self, mut entry: PeakEntry) -> Outcome {
-        if entry.placed >= entry.freed || entry.freed > self.account.order || entry.count == 0 {
+        if entry.placed >= entry.freed
+            || entry.freed > self.loading.account.order
+            || entry.count == 0
+        {
             return Err(Anomaly::Malformed);
         }
         if entry.bytes > MAX_HELD_BYTES {
             return Err(Anomaly::AbsurdSize);
         }
-        if self.account.freed.len() >= self.limits.buffers {
+        if self.loading.account.freed.len() >= self.limits.buffers {
             return Err(Anomaly::LimitReached);
         }
         entry.place = match entry.gauge {
@@ -271,23 +405,29 @@ impl<O: Observer> Loader<'_, O> {
         let place = entry.place as usize;
         let list = match entry.gauge {
             GaugeKind::Class(class) => {
-                &mut self.account.facts.meshes[place].allocators[class.index()].freed
+                &mut self.loading.account.facts.meshes[place].allocators[class.index()].freed
             }
-            GaugeKind::Cb => &mut self.account.on_device[place].freed_cbs,
-            GaugeKind::Kernel => &mut self.account.on_device[place].freed_kernels,
+            GaugeKind::Cb => &mut self.loading.account.on_device[place].freed_cbs,
+            GaugeKind::Kernel => &mut self.loading.account.on_device[place].freed_kernels,
         };
-        self.account.freed.push(list, entry, u64::MAX);
+        self.loading.account.freed.push(list, entry, u64::MAX);
+        self.count_at_peaks(0, &entry);
         Ok(())
     }
 
     fn take_legacy_cb(&mut self, mut row: LegacyCb) -> Outcome {
         row.device = self.device(row.device)?;
         let cb = &row.cb;
-        let is_legacy = self.account.legacy && cb.cores_id == CoresId::NONE && cb.core_count == 1;
-        if !is_legacy || cb.order > self.account.order || cb.size_bytes > ABSURD_BYTES {
+        let is_legacy =
+            self.loading.account.legacy && cb.cores_id == CoresId::NONE && cb.core_count == 1;
+        if !is_legacy || cb.order > self.loading.account.order || cb.size_bytes > ABSURD_BYTES {
             return Err(Anomaly::Malformed);
         }
-        self.apply(cb.time).book_legacy_cb(row)
+        self.apply(cb.time).book_legacy_cb(row)?;
+        let holding = Holding::Cb(ProgramId(0), &row.cb);
+        let entry = PeakEntry::of_holding(row.device, TextId::NONE, &holding);
+        self.count_at_peaks(row.cb.time, &entry);
+        Ok(())
     }
 
     /// Takes what programs have; one that cannot be has nothing in it, but keeps its number.
@@ -305,26 +445,34 @@ impl<O: Observer> Loader<'_, O> {
                 placement.put(kernel, MAX_PER_PROGRAM).map(drop)
             });
         }
-        self.placements.push(Arc::new(placement));
+        self.loading.placements.push(Arc::new(placement));
         Ok(())
     }
 
     fn check_cb(&self, cb: &Cb) -> Outcome {
-        let cores = self.account.facts.definitions.cores(cb.cores_id);
+        let cores = self.loading.account.facts.definitions.cores(cb.cores_id);
         let count = match cores {
             Some(cores) => cores.len(),
             // Those of old senders are on no cores that are known.
-            None if cb.cores_id == CoresId::NONE && self.account.legacy => 1,
+            None if cb.cores_id == CoresId::NONE && self.loading.account.legacy => 1,
             None => return Err(Anomaly::Undefined),
         };
-        if cb.core_count != count || cb.size_bytes > ABSURD_BYTES || cb.order > self.account.order {
+        if cb.core_count != count
+            || cb.size_bytes > ABSURD_BYTES
+            || cb.order > self.loading.account.order
+        {
             return Err(Anomaly::Malformed);
         }
         Ok(())
     }
 
     fn check_kernel(&self, kernel: &Kernel) -> Outcome {
-        let cores = self.account.facts.definitions.cores(kernel.cores_id);
+        let cores = self
+            .loading
+            .account
+            .facts
+            .definitions
+            .cores(kernel.cores_id);
         let is_known = kernel.cores_id == CoresId::NONE || cores.is_some();
         let count_fits = cores.is_none_or(|cores| kernel.core_count == Some(cores.len()));
         let adds_up = match (kernel.binary_bytes, kernel.core_count) {
@@ -334,7 +482,8 @@ impl<O: Observer> Loader<'_, O> {
             (None, None) => true,
             _half_known => false,
         };
-        let too_large = kernel.total_bytes > ABSURD_BYTES || kernel.order > self.account.order;
+        let too_large =
+            kernel.total_bytes > ABSURD_BYTES || kernel.order > self.loading.account.order;
         if !is_known || !count_fits || !adds_up || too_large {
             return Err(Anomaly::Malformed);
         }
@@ -345,27 +494,27 @@ impl<O: Observer> Loader<'_, O> {
         let mut cover = Cover::default();
         for (core_type, cores) in sets {
             self.note(|loader| {
-                let known = loader.account.facts.definitions.cores(cores);
+                let known = loader.loading.account.facts.definitions.cores(cores);
                 known.ok_or(Anomaly::Undefined)?;
                 cover.insert(core_type, cores, 2 * MAX_PER_PROGRAM)
             });
         }
-        self.covers.push(Arc::new(cover));
+        self.loading.covers.push(Arc::new(cover));
         Ok(())
     }
 
     fn take_program(&mut self, saved: SavedProgram) -> Outcome {
         let (id, created) = (saved.program.id, saved.program.created);
-        let key = if self.account.legacy {
+        let key = if self.loading.account.legacy {
             ProgramKey::LegacyKernel(id.0)
         } else {
             ProgramKey::Tracked(id)
         };
-        if self.account.program_index.contains_key(&key) {
+        if self.loading.account.program_index.contains_key(&key) {
             return Err(Anomaly::Malformed);
         }
         let slot = self.apply(created).program_slot_or_add(key, id)?;
-        let live = self.account.programs.get_mut(slot);
+        let live = self.loading.account.programs.get_mut(slot);
         *live.ok_or(Anomaly::LimitReached)? = saved.program;
         for part in saved.parts {
             self.note(|loader| loader.take_part(slot, part));
@@ -375,11 +524,11 @@ impl<O: Observer> Loader<'_, O> {
 
     fn take_part(&mut self, program: u32, saved: SavedPart) -> Outcome {
         let slot = self.device(saved.part.device)?;
-        let placement = shared(&self.placements, saved.placement)?;
-        let ran = shared(&self.covers, saved.cover)?;
-        let live = self.account.programs.get(program);
+        let placement = shared(&self.loading.placements, saved.placement)?;
+        let ran = shared(&self.loading.covers, saved.cover)?;
+        let live = self.loading.account.programs.get(program);
         let live = live.ok_or(Anomaly::Malformed)?;
-        if live.on_device(slot).is_some() || saved.part.run > self.account.runs {
+        if live.on_device(slot).is_some() || saved.part.run > self.loading.account.runs {
             return Err(Anomaly::Malformed);
         }
         let id = live.id;
@@ -403,13 +552,14 @@ impl<O: Observer> Loader<'_, O> {
             ran,
             ..saved.part
         };
-        for cb in cbs {
-            apply.time = cb.time;
-            apply.book_holding(slot, &Holding::Cb(id, cb));
-        }
-        for kernel in kernels {
-            apply.time = kernel.time;
-            apply.book_holding(slot, &Holding::Kernel(id, kernel));
+        let cbs = cbs.iter().map(|cb| (cb.time, Holding::Cb(id, cb)));
+        let kernels = kernels.iter();
+        let kernels = kernels.map(|kernel| (kernel.time, Holding::Kernel(id, kernel)));
+        for (time, holding) in cbs.chain(kernels) {
+            self.apply(time).book_holding(slot, &holding);
+            // Its name is of no account here.
+            let entry = PeakEntry::of_holding(slot, TextId::NONE, &holding);
+            self.count_at_peaks(time, &entry);
         }
         Ok(())
     }
@@ -420,11 +570,11 @@ impl<O: Observer> Loader<'_, O> {
         let last_run = trace.replay.map_or(0, |replay| replay.run);
         let last_run = last_run.saturating_add(trace.next);
         let ran = trace.replay.is_some();
-        if (ran && last_run > self.account.runs) || trace.next > MAX_COUNT {
+        if (ran && last_run > self.loading.account.runs) || trace.next > MAX_COUNT {
             return Err(Anomaly::Malformed);
         }
         let key = (mesh, saved.id);
-        let traces = &self.account.facts.traces;
+        let traces = &self.loading.account.facts.traces;
         if traces.len() >= self.limits.traces || traces.contains_key(&key) {
             return Err(Anomaly::LimitReached);
         }
@@ -440,11 +590,11 @@ impl<O: Observer> Loader<'_, O> {
             captured.insert(number, run);
         }
         trace.captured = Arc::new(captured);
-        self.account.facts.traces.insert(key, trace);
-        let id = self.account.facts.meshes[mesh as usize].id;
+        self.loading.account.facts.traces.insert(key, trace);
+        let id = self.loading.account.facts.meshes[mesh as usize].id;
         if let Some(id) = id.filter(|_id: &MeshId| saved.capturing) {
             let capturing = Capturing { trace: key, last };
-            self.account.capturing.insert(id, capturing);
+            self.loading.account.capturing.insert(id, capturing);
         }
         self.apply(0).use_mesh(mesh);
         Ok(())
@@ -453,13 +603,13 @@ impl<O: Observer> Loader<'_, O> {
     fn captured(&self, saved: SavedRun) -> Result<Captured, Anomaly> {
         let mesh = self.mesh(saved.mesh)?;
         let key = ProgramKey::Tracked(saved.program);
-        let slot = self.account.program_index.get(&key);
+        let slot = self.loading.account.program_index.get(&key);
         let covers = saved.covers.iter();
         let covers: Result<Vec<_>, _> = covers
-            .map(|cover| shared(&self.covers, Some(*cover))?.ok_or(Anomaly::Malformed))
+            .map(|cover| shared(&self.loading.covers, Some(*cover))?.ok_or(Anomaly::Malformed))
             .collect();
         let covers = covers?;
-        let devices = &self.account.facts.meshes[mesh as usize].devices;
+        let devices = &self.loading.account.facts.meshes[mesh as usize].devices;
         if covers.len() > devices.len() {
             return Err(Anomaly::Malformed);
         }
@@ -476,7 +626,7 @@ impl<O: Observer> Loader<'_, O> {
         let key = (self.mesh(saved.mesh)?, saved.sub_device, saved.core_type);
         let (base, size_bytes) = (saved.config_ring.base, saved.config_ring.size_bytes);
         self.apply(0).open_config_ring(key, base, size_bytes)?;
-        let config_ring = self.account.facts.config_rings.get_mut(&key);
+        let config_ring = self.loading.account.facts.config_rings.get_mut(&key);
         let config_ring = Arc::make_mut(config_ring.ok_or(Anomaly::LimitReached)?);
         config_ring.restore(saved.config_ring, saved.entries)
     }
@@ -485,23 +635,24 @@ impl<O: Observer> Loader<'_, O> {
         let mesh = self.mesh(saved.mesh)?;
         let size_bytes = saved.prefetcher.size_bytes;
         self.apply(0).open_prefetcher(mesh, size_bytes)?;
-        let cache = self.account.facts.prefetchers.get_mut(&mesh);
+        let cache = self.loading.account.facts.prefetchers.get_mut(&mesh);
         let cache = Arc::make_mut(cache.ok_or(Anomaly::LimitReached)?);
         cache.restore(saved.prefetcher, saved.entries)
     }
 
     /// Holds the peaks that are claimed against what was live then.
-    fn finish(mut self) -> Account {
-        let order = self.account.order;
-        let rows = self.account.rows();
-        for (slot, claimed) in (0_u32..).zip(std::mem::take(&mut self.peaks)) {
+    fn finish(&mut self) {
+        let loading = &mut *self.loading;
+        let order = loading.account.order;
+        let facts = &mut loading.account.facts;
+        for (slot, claimed) in (0_u32..).zip(std::mem::take(&mut loading.peaks)) {
+            let at_peaks = loading.at_peaks[slot as usize];
             for gauge in GaugeKind::all() {
-                let facts = &mut self.account.facts;
                 let held = &mut facts.devices[slot as usize];
                 // A device's peak that came with this state has all that lives in it, an
                 // earlier one has none of it.
                 let peak_number = self.observer.device_peaks(slot, gauge);
-                let before = self.peaks_before[slot as usize][gauge.index()];
+                let before = loading.peaks_before[slot as usize][gauge.index()];
                 held.moments[gauge.index()] = DeviceMoment {
                     peak_number,
                     order: if peak_number == before { 0 } else { order },
@@ -509,22 +660,19 @@ impl<O: Observer> Loader<'_, O> {
                 let total = held.totals.gauge_mut(gauge);
                 *total = total.at_peak(order);
                 let now = *total;
-                if let Some(claimed) = claimed.get(gauge.index()) {
-                    total.remember_since_mark(claimed.since_mark());
-                    total.remember(claimed.peak(), claimed.peak_order().min(order));
-                }
-                let highest = total.peak().bytes;
-                let at_peak = peak::at(facts, &rows, slot, gauge, Moment::OfProcess);
-                let sum = at_peak
-                    .map(|entry| entry.bytes)
-                    .fold(0, u64::saturating_add);
-                if sum != highest {
-                    *facts.devices[slot as usize].totals.gauge_mut(gauge) = now;
+                let Some(claimed) = claimed.get(gauge.index()) else {
+                    continue;
+                };
+                total.remember_since_mark(claimed.since_mark());
+                total.remember(claimed.peak(), claimed.peak_order().min(order));
+                let at = |total: &Gauge| (total.peak(), total.peak_order());
+                let is_claimed = at(total) != at(&now);
+                if is_claimed && total.peak().bytes != at_peaks[gauge.index()] {
+                    *total = now;
                     facts.anomalies.count(Anomaly::Malformed);
                 }
             }
         }
-        self.account
     }
 }
 

@@ -56,6 +56,7 @@ impl Account {
             last_report: self.last_report,
             leak_candidates: facts.leak_candidates,
             anomalies: anomalies.map(|(_anomaly, count)| count).collect(),
+            untracked: facts.untracked.clone(),
             devices: facts.devices.iter().map(number).collect(),
             meshes: meshes
                 .map(|mesh| mesh.id.map_or(handle(mesh.handle), |id| id.0))

@@ -119,6 +119,7 @@ fn process() -> Process {
         state: ProcessState::Exited,
         source: Source::Legacy,
         incomplete: false,
+        incomplete_reasons: Vec::new(),
         resyncing: false,
         lost_events: 0,
         elided_events: 0,
@@ -148,7 +149,7 @@ fn process() -> Process {
             bytes: 1,
             buffer_bytes: 1,
             time: TIME,
-            reason: "died".into(),
+            reason: "ended".into(),
         }),
         host: Some(HostProcess {
             command: Some("python3 model.py".into()),
@@ -221,7 +222,7 @@ fn the_document_has_the_documented_names() {
     );
     assert_eq!(
         keys(process),
-        "pid instance name uid start_time state source incomplete resyncing lost_events \
+        "pid instance name uid start_time state source incomplete incomplete_reasons resyncing lost_events \
          elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
          released"
     );

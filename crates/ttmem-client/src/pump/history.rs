@@ -6,6 +6,7 @@
 //! into the account; so do the oldest ones when the history reaches its bound,
 //! and if those were never sent, they are *elided*.
 
+use crate::room;
 use std::collections::VecDeque;
 use ttmem_account::{Account, Limits};
 use ttmem_event::event::EVENT_BYTES;
@@ -25,6 +26,9 @@ const MARGIN_BYTES: usize = 256 << 10;
 fn has_margin() -> bool {
     Vec::<u8>::new().try_reserve(MARGIN_BYTES).is_ok()
 }
+
+/// What an event takes in the history.
+const KEPT_BYTES: usize = EVENT_BYTES + size_of::<u16>();
 
 /// Events for one frame.
 #[derive(Debug)]
@@ -99,7 +103,9 @@ impl History {
     #[cold]
     fn make_room(&mut self) {
         let more = self.records.len();
-        let grown = self.records.try_reserve(more).is_ok() && self.rings.try_reserve(more).is_ok();
+        let grown = room::allows(more.saturating_mul(KEPT_BYTES))
+            && self.records.try_reserve(more).is_ok()
+            && self.rings.try_reserve(more).is_ok();
         if !grown || !has_margin() {
             self.records.shrink_to_fit();
             self.rings.shrink_to_fit();

@@ -22,6 +22,8 @@ const BATCH: usize = 1024;
 const BATCHES_PER_TURN: usize = 16;
 /// How long a server may take to answer the greeting.
 const GREETING: Duration = Duration::from_secs(5);
+/// How soon an answer to the greeting is looked for.
+const SHORTEST_GREETING: Duration = Duration::from_millis(2);
 /// The pause after the first failed attempt, and after many.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -119,13 +121,13 @@ pub(super) enum Wait {
 }
 
 impl Link {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(calibration: Calibration) -> Self {
         Self {
             state: Phase::Down {
                 until: Instant::now(),
             },
             reader: FrameReader::default(),
-            calibration: Calibration::begin(),
+            calibration,
             out: Vec::new(),
             written: 0,
             handed: Handed::default(),
@@ -162,7 +164,11 @@ impl Link {
         match &self.state {
             Phase::Down { until } => Wait::AtMost(until.saturating_duration_since(Instant::now())),
             Phase::Greeting { .. } if impatient => Wait::Socket,
-            Phase::Greeting { .. } => Wait::AtMost(Duration::from_millis(2)),
+            Phase::Greeting { until, .. } => {
+                let left = until.saturating_duration_since(Instant::now());
+                // As long again as it has been: a server that does not answer is asked ever less.
+                Wait::AtMost(GREETING.saturating_sub(left).max(SHORTEST_GREETING))
+            }
             Phase::Up { .. } if unwritten || impatient => Wait::Socket,
             Phase::Up { .. } if history.has_unsent() => Wait::AtMost(Duration::ZERO),
             Phase::Up { .. } => Wait::AtMost(Duration::MAX),
@@ -220,8 +226,6 @@ impl Link {
         let Some((socket, trusted)) = found else {
             return self.disconnect(self.pause);
         };
-        // A rate from a moment's measurement would be off by minutes in a day.
-        std::thread::sleep(self.calibration.remaining());
         self.handed = Handed {
             trusted,
             ..Handed::default()
@@ -233,14 +237,17 @@ impl Link {
         let visible = client.config.visible_devices.clone();
         let visible = visible.or_else(|| std::env::var("TT_VISIBLE_DEVICES").ok());
         let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let name = client.config.name.clone().or_else(host::program_name);
         let hello = Hello {
             instance: client.instance,
             pid: pid.cast_unsigned(),
             source: client.config.source,
-            name: client.config.name.as_deref().unwrap_or(""),
+            name: name.as_deref().unwrap_or(""),
             visible_devices: visible.as_deref().unwrap_or(""),
         };
         Frame::put_hello(&mut self.out, &hello);
+        // Events that the server finds after a death in the next moment have no other.
+        self.put_clock();
         let until = Instant::now() + GREETING;
         self.state = Phase::Greeting { socket, until };
     }

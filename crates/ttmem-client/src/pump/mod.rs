@@ -11,9 +11,10 @@ mod link;
 mod rings;
 mod socket;
 
-use crate::client::Client;
+use crate::client::{Client, PAGE};
+use crate::clock::Calibration;
 use crate::futex;
-use crate::host::SignalsBlocked;
+use crate::host::{self, SignalsBlocked};
 use crate::start::HIGHEST_BUFFER;
 use definitions::Definitions;
 use history::History;
@@ -26,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_account::Account;
 use ttmem_event::wire::{Frame, FrameKind};
-use ttmem_event::{BufferId, Event, EventKind, Source};
+use ttmem_event::{Event, EventKind, Source};
 
 /// The pump's own stack: it never goes deep.
 const STACK_BYTES: usize = 256 << 10;
@@ -35,8 +36,11 @@ const STACK_BYTES: usize = 256 << 10;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
 /// How long it sleeps at most while events come.
 const BUSY_SLEEP: Duration = Duration::from_millis(10);
-/// How long it sleeps at most when none come: events are seen after that time at the latest.
-const IDLE_SLEEP: Duration = Duration::from_millis(50);
+/// How long it sleeps at most when none come: the first event wakes it, and the only thing seen
+/// that late is a server that went away.
+const IDLE_SLEEP: Duration = Duration::from_secs(1);
+/// The same where nobody can be relied on to wake it: events are seen after that time at the latest.
+const UNWOKEN_SLEEP: Duration = Duration::from_millis(50);
 /// Turns without an event before it counts as idle.
 const IDLE_TURNS: u32 = 20;
 /// Events merged in one turn, at most: the server is to be served in between.
@@ -48,8 +52,14 @@ const LARGE_STATE: usize = 20_000;
 /// How long it waits for a server that does not read, before it looks at the rings again.
 const BLOCKED_WAIT: Duration = Duration::from_millis(1);
 
-/// Starts the pump of a client.
-pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
+/// Connects to the server, hands it the memory, and starts the pump of a client.
+///
+/// By the thread that makes the first call: what it records next is found by the server even if
+/// the process ends before the pump first runs. Nothing is waited for.
+pub(crate) fn spawn(client: &'static Client, calibration: Calibration) -> io::Result<()> {
+    let mut pump = Pump::new(client, calibration);
+    pump.link
+        .turn(client, &mut pump.history, &mut pump.definitions);
     // The thread inherits the mask: the program's signals are not ours to take.
     let _blocked = SignalsBlocked::begin();
     std::thread::Builder::new()
@@ -57,15 +67,27 @@ pub(crate) fn spawn(client: &'static Client) -> io::Result<()> {
         .stack_size(STACK_BYTES)
         .spawn(move || {
             // A failure of ours ends the tracking, not the program.
-            let run = std::panic::AssertUnwindSafe(|| Pump::new(client).run());
+            let run = std::panic::AssertUnwindSafe(|| pump.run());
             if std::panic::catch_unwind(run).is_err() {
                 crate::start::disable();
                 client.flush.abandon();
                 futex::wake_all(client.flush.progress_word());
-                crate::host::complain("tracking is off: the pump failed");
+                host::complain("tracking is off: the pump failed");
             }
         })?;
     Ok(())
+}
+
+/// Has the next thread that records wake the pump; false where the system cannot make that certain.
+fn announce_sleep() -> bool {
+    PAGE.announce_sleep();
+    // SYNC(sleep): a thread that published an event before this and did not see the announcement
+    // is seen by the next look at the rings.
+    let passed = host::fence_all_threads();
+    if !passed {
+        PAGE.take_sleeper();
+    }
+    passed
 }
 
 /// The frames that begin a resync: ready to send, so that the pump never copies a million rows.
@@ -111,8 +133,8 @@ struct Turn {
 }
 
 impl Pump {
-    fn new(client: &'static Client) -> Self {
-        let mut pump = Self {
+    fn new(client: &'static Client, calibration: Calibration) -> Self {
+        Self {
             client,
             rings: Rings::default(),
             history: History::new(
@@ -120,17 +142,12 @@ impl Pump {
                 client.config.source == Source::Legacy,
             ),
             definitions: Definitions::default(),
-            link: Link::new(),
+            link: Link::new(calibration),
             flushing: None,
             flushed: 0,
             sleep: SHORTEST_SLEEP,
             idle_turns: 0,
-        };
-        if let Some(first_buffer) = client.forked {
-            let first_buffer = BufferId(first_buffer);
-            pump.push_own(EventKind::Forked { first_buffer });
         }
-        pump
     }
 
     fn run(mut self) {
@@ -158,6 +175,10 @@ impl Pump {
         let merged = self
             .rings
             .merge(horizon, self.most(requested), &mut self.history);
+        if merged.events > 0 {
+            // Before anything that takes long: threads may wait for room.
+            self.rings.free(self.client, &self.history);
+        }
         let folded = usize::try_from(2 * merged.events).unwrap_or(usize::MAX);
         self.history.keep_to_bound(folded.max(FOLDED_AT_ONCE));
         self.note_flush(requested, merged.complete);
@@ -166,7 +187,7 @@ impl Pump {
         }
         self.link
             .turn(self.client, &mut self.history, &mut self.definitions);
-        self.rings.free(&self.history);
+        self.rings.free(self.client, &self.history);
         let ended = self.finish_flush();
         self.publish_figures();
         Turn {
@@ -257,7 +278,7 @@ impl Pump {
             let horizon = crate::clock::horizon();
             self.rings.look(self.client);
             self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
-            self.rings.free(&self.history);
+            self.rings.free(self.client, &self.history);
             std::thread::sleep(SHORTEST_SLEEP);
         }
         let state = maker.join().ok();
@@ -281,15 +302,21 @@ impl Pump {
     /// Sleeps as long as the rings can do without.
     fn rest(&mut self, turn: &Turn, doorbell: u32) {
         let few = self.rings.capacity() / 16;
-        self.idle_turns = if turn.events == 0 {
-            self.idle_turns.saturating_add(1)
-        } else {
-            0
-        };
-        let most = if self.idle_turns > IDLE_TURNS {
-            IDLE_SLEEP
-        } else {
+        if turn.events == 0 {
+            self.idle_turns = self.idle_turns.saturating_add(1);
+        } else if std::mem::take(&mut self.idle_turns) > IDLE_TURNS {
+            // After the first event there may be any number.
+            self.sleep = SHORTEST_SLEEP;
+        }
+        let most = if self.idle_turns <= IDLE_TURNS {
             BUSY_SLEEP
+        } else if PAGE.is_pump_asleep() {
+            IDLE_SLEEP
+        } else if announce_sleep() {
+            // The rings are looked at once more before anybody relies on it.
+            return;
+        } else {
+            UNWOKEN_SLEEP
         };
         self.sleep = if turn.events > 2 * few {
             (self.sleep / 2).max(SHORTEST_SLEEP)
@@ -313,5 +340,54 @@ impl Pump {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::tracker::Tracker;
+    use std::time::Instant;
+
+    /// How often anybody rang for the pump.
+    fn rings() -> u32 {
+        PAGE.client().unwrap().doorbell.read()
+    }
+
+    fn wait_until_the_pump_sleeps() {
+        let begun = Instant::now();
+        while !PAGE.is_pump_asleep() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it never sleeps");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn the_first_event_after_a_pause_wakes_the_pump_once() {
+        let tracker = Tracker::start(Config {
+            socket: Some("/nonexistent/ttmem.sock".into()),
+            ..Config::default()
+        });
+        let event = EventKind::EventsLost { count: 0 };
+        let choosing = crate::clock::tests::CHOOSING.lock();
+        tracker.track(event);
+        drop(choosing);
+        if !host::fence_all_threads() {
+            // It wakes up by itself: nobody has to.
+            return;
+        }
+        for _pause in 0..3 {
+            wait_until_the_pump_sleeps();
+            let before = rings();
+            tracker.track(event);
+            assert_eq!(rings(), before + 1);
+            wait_until_the_pump_sleeps();
+            assert_eq!(rings(), before + 1, "without an event nobody rings");
+        }
+        wait_until_the_pump_sleeps();
+        let before = rings();
+        let _defined = tracker.text("something new");
+        assert_eq!(rings(), before + 1);
     }
 }

@@ -10,19 +10,43 @@
 
 use super::history::History;
 use crate::client::Client;
-use crate::futex;
+use crate::{futex, host};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
 use ttmem_ring::ring::Consumer;
+use ttmem_ring::segment::RingSegment;
 
 /// A stamp this far beyond the horizon is no time of this clock: the machine was suspended or
 /// moved. In ticks; some seconds for every counter there is.
 const NO_TIME: u64 = 1 << 34;
 
+/// How long a ring that no thread owns keeps its memory, for the next thread to find.
+const UNOWNED: Duration = Duration::from_secs(1);
+
+/// Rings whose memory is given back in one turn: some milliseconds.
+const GIVEN_BACK_AT_ONCE: usize = 1024;
+
 /// All rings of the process.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
-    consumers: Vec<Consumer<'static>>,
+    readers: Vec<Reader>,
     segments: usize,
     lost: u64,
+    /// The time of the next event of every ring that has one, while they are merged.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    complained: bool,
+}
+
+/// The reading end of one ring.
+#[derive(Debug)]
+struct Reader {
+    consumer: Consumer<'static>,
+    segment: &'static RingSegment,
+    /// Its number in the segment.
+    ring: usize,
+    /// Since when no thread owns it while it has memory to give back.
+    unowned: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +56,80 @@ pub(super) struct Merged {
     pub(super) complete: bool,
 }
 
+impl Reader {
+    /// When its next event comes among the others; `None` if it has none up to the horizon.
+    fn next_time(&self, horizon: u64) -> Option<u64> {
+        let time = self.consumer.peek_time()?;
+        match time.checked_sub(horizon) {
+            Some(1..NO_TIME) => None,
+            Some(NO_TIME..) => Some(0),
+            Some(0) | None => Some(time),
+        }
+    }
+
+    /// Takes its next event, and those after it up to a time and about so many in all.
+    fn take_until(&mut self, limit: u64, most: u64, ring: usize, history: &mut History) -> u64 {
+        let mut events = 0;
+        let ring = u16::try_from(ring).ok();
+        while let Some(record) = self.consumer.peek() {
+            history.push(&record, ring);
+            self.consumer.advance();
+            events += 1;
+            let next = self.consumer.peek_time();
+            if events >= most || next.is_none_or(|time| time > limit) {
+                break;
+            }
+        }
+        events
+    }
+
+    /// Gives back the slots whose events are sent, and those that are kept if they are needed.
+    fn free(&mut self, delivered: u64, now: Instant) {
+        let consumer = &mut self.consumer;
+        let crowded = consumer.used_slots() > consumer.ring().capacity() / 2;
+        if !consumer.ring().is_free() {
+            self.unowned = None;
+        } else if self.segment.gives_back() {
+            self.unowned.get_or_insert(now);
+        }
+        let until = if crowded || self.is_due(now) {
+            self.consumer.position()
+        } else {
+            delivered
+        };
+        let consumer = &mut self.consumer;
+        if consumer.free(until) && consumer.take_waiter() {
+            futex::wake_all(consumer.ring().waiting());
+        }
+    }
+
+    /// Whether its memory has waited long enough for another thread.
+    fn is_due(&self, now: Instant) -> bool {
+        let waited = |since: Instant| now.duration_since(since) >= UNOWNED;
+        self.unowned.is_some_and(waited)
+    }
+
+    /// Gives the memory back; the bytes that this has freed.
+    fn give_back(&mut self, now: Instant) -> usize {
+        match self.segment.give_back(self.ring, &mut self.consumer) {
+            Some(true) => {
+                self.unowned = None;
+                self.segment.shape().ring_bytes()
+            }
+            // The system refuses, or a thread was faster: another time.
+            Some(false) | None => {
+                self.unowned = Some(now);
+                0
+            }
+        }
+    }
+}
+
 impl Rings {
-    /// Events that fit into one ring.
+    /// Events that fit into one ring of the first threads.
     pub(super) fn capacity(&self) -> u64 {
-        let first = self.consumers.first();
-        first.map_or(u64::MAX, |consumer| consumer.ring().capacity())
+        let first = self.readers.first();
+        first.map_or(u64::MAX, |reader| reader.consumer.ring().capacity())
     }
 
     pub(super) fn lost(&self) -> u64 {
@@ -47,18 +140,37 @@ impl Rings {
     pub(super) fn look(&mut self, client: &Client) {
         for segment in client.segments().skip(self.segments) {
             self.segments += 1;
-            // Nobody else reads: there is one pump.
-            let consumers = segment.rings().filter_map(|ring| ring.consumer());
-            self.consumers.extend(consumers);
+            self.add(segment);
         }
-        for consumer in &mut self.consumers {
-            consumer.look();
+        for reader in &mut self.readers {
+            reader.consumer.look();
+        }
+        if let (Some(refusal), false) = (client.refusal(), self.complained) {
+            self.complained = true;
+            host::complain(&format!(
+                "events of some threads are lost, there are no rings for them: {refusal}"
+            ));
+        }
+    }
+
+    fn add(&mut self, segment: &'static RingSegment) {
+        for (number, ring) in segment.rings().enumerate() {
+            // Nobody else reads: there is one pump.
+            self.readers.extend(ring.consumer().map(|consumer| Reader {
+                consumer,
+                segment,
+                ring: number,
+                unowned: None,
+            }));
         }
     }
 
     /// Events lost since the last time.
     pub(super) fn take_lost(&mut self) -> u64 {
-        let lost = self.consumers.iter().map(|consumer| consumer.ring().lost());
+        let lost = self
+            .readers
+            .iter()
+            .map(|reader| reader.consumer.ring().lost());
         let lost = lost.sum();
         let before = std::mem::replace(&mut self.lost, lost);
         lost - before
@@ -66,76 +178,44 @@ impl Rings {
 
     /// Takes the events up to the horizon, oldest first, and about `most` of them.
     pub(super) fn merge(&mut self, horizon: u64, most: u64, history: &mut History) -> Merged {
+        let mut next = std::mem::take(&mut self.next);
+        next.clear();
+        let times = self.readers.iter().enumerate();
+        next.extend(
+            times.filter_map(|(ring, reader)| Some(Reverse((reader.next_time(horizon)?, ring)))),
+        );
         let mut events = 0;
-        while events < most {
-            let Some((oldest, limit)) = self.oldest(horizon) else {
-                return Merged {
-                    events,
-                    complete: true,
-                };
-            };
+        while events < most
+            && let Some(Reverse((_oldest, ring))) = next.pop()
+        {
             // All of this ring's events up to the oldest of any other come next.
-            let Some(consumer) = self.consumers.get_mut(oldest) else {
+            let limit = next.peek().map_or(horizon, |Reverse((time, _ring))| *time);
+            let Some(reader) = self.readers.get_mut(ring) else {
                 break;
             };
-            let ring = u16::try_from(oldest).ok();
-            while let Some(record) = consumer.peek() {
-                history.push(&record, ring);
-                consumer.advance();
-                events += 1;
-                let next = consumer.peek_time();
-                if events >= most || next.is_none_or(|time| time > limit) {
-                    break;
-                }
+            events += reader.take_until(limit, most - events, ring, history);
+            if let Some(time) = reader.next_time(horizon) {
+                next.push(Reverse((time, ring)));
             }
         }
-        Merged {
-            events,
-            complete: false,
-        }
+        let complete = next.is_empty();
+        self.next = next;
+        Merged { events, complete }
     }
 
-    /// The ring with the oldest event up to the horizon, and until when it stays that.
-    fn oldest(&self, horizon: u64) -> Option<(usize, u64)> {
-        let mut oldest: Option<(usize, u64)> = None;
-        let mut limit = horizon;
-        for (index, consumer) in self.consumers.iter().enumerate() {
-            let Some(time) = consumer.peek_time() else {
-                continue;
-            };
-            if time > horizon {
-                if time - horizon < NO_TIME {
-                    continue;
-                }
-                return Some((index, horizon));
-            }
-            match oldest {
-                Some((_index, best)) if best <= time => limit = limit.min(time),
-                _older => {
-                    if let Some((_index, best)) = oldest {
-                        limit = limit.min(best);
-                    }
-                    oldest = Some((index, time));
-                }
-            }
-        }
-        oldest.map(|(index, _time)| (index, limit))
-    }
-
-    /// Gives back the slots whose events are sent, and of crowded rings those that are kept.
+    /// Gives back the slots whose events are sent, of crowded rings those that are kept, and of
+    /// rings that no thread needs the memory.
     ///
     /// What is given back unsent would die with this process; that is for when the server is slow
     /// or away, and the rings are needed.
-    pub(super) fn free(&mut self, history: &History) {
-        for (index, consumer) in self.consumers.iter_mut().enumerate() {
-            let crowded = consumer.used_slots() > consumer.ring().capacity() / 2;
-            let until = if crowded {
-                consumer.position()
-            } else {
-                history.delivered(index)
-            };
-            if consumer.free(until) && consumer.take_waiter() {
-                futex::wake_all(consumer.ring().waiting());
+    pub(super) fn free(&mut self, client: &Client, history: &History) {
+        let now = Instant::now();
+        let mut given_back = 0;
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            reader.free(history.delivered(index), now);
+            if given_back < GIVEN_BACK_AT_ONCE && reader.is_due(now) {
+                given_back += 1;
+                client.room.give_back(reader.give_back(now));
             }
         }
     }
@@ -147,20 +227,27 @@ mod tests {
     use ttmem_event::event::EVENT_BYTES;
     use ttmem_event::{BufferId, Event, EventKind, MeshId};
     use ttmem_ring::ring::Producer;
-    use ttmem_ring::segment::RingSegment;
+    use ttmem_ring::segment::Shape;
 
     /// Rings of eight slots with a producer each.
     fn rings(count: usize) -> (Rings, Vec<Producer<'static>>) {
-        let segment = RingSegment::create(0, 8, 0).unwrap();
+        let segment = RingSegment::create(Shape::of(0, 8).unwrap()).unwrap();
+        let segment = Box::leak(Box::new(segment));
         let mut rings = Rings::default();
-        let mut producers = Vec::new();
-        for ring in segment.rings().take(count) {
-            rings.consumers.push(ring.consumer().unwrap());
+        rings.add(segment);
+        rings.readers.truncate(count);
+        let producers = segment.rings().take(count).map(|ring| {
             let producer = ring.claim().unwrap();
             assert!(producer.look_for_room());
-            producers.push(producer);
+            producer
+        });
+        (rings, producers.collect())
+    }
+
+    fn free(rings: &mut Rings, history: &History) {
+        for (index, reader) in rings.readers.iter_mut().enumerate() {
+            reader.free(history.delivered(index), Instant::now());
         }
-        (rings, producers)
     }
 
     fn event(time: u64) -> [u8; EVENT_BYTES] {
@@ -171,8 +258,8 @@ mod tests {
 
     /// The times of the events that are merged up to a horizon, in order.
     fn merged(rings: &mut Rings, horizon: u64, most: u64) -> (Vec<u64>, bool) {
-        for consumer in &mut rings.consumers {
-            consumer.look();
+        for reader in &mut rings.readers {
+            reader.consumer.look();
         }
         let mut history = History::new(1000, false);
         let merged = rings.merge(horizon, most, &mut history);
@@ -242,17 +329,21 @@ mod tests {
         for time in 1..=3 {
             assert!(producers[0].push(&event(time)));
         }
-        rings.consumers[0].look();
+        rings.readers[0].consumer.look();
         rings.merge(100, 100, &mut history);
-        rings.free(&history);
-        assert_eq!(rings.consumers[0].used_slots(), 3, "kept until it is sent");
+        free(&mut rings, &history);
+        assert_eq!(
+            rings.readers[0].consumer.used_slots(),
+            3,
+            "kept until it is sent"
+        );
         for time in 4..=8 {
             assert!(producers[0].push(&event(time)));
         }
         assert!(!producers[0].look_for_room());
-        rings.consumers[0].look();
+        rings.readers[0].consumer.look();
         rings.merge(100, 100, &mut history);
-        rings.free(&history);
+        free(&mut rings, &history);
         assert!(producers[0].look_for_room());
         assert_eq!(history.end(), 8);
     }

@@ -450,6 +450,12 @@ events! {
         /// Its frames, the innermost first, with semicolons between them.
         stack @ 32: TextId,
     }
+    /// From here on the process does not report something: its figures are without it.
+    41 NotTracked {
+        /// What: a family of calls, in plural.
+        what @ 16: TextId,
+        why @ 20: TextId,
+    }
     /// An old sender reported a buffer.
     64 LegacyAllocated {
         /// The logical device id it gave.

@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(text).map_err(|_not_utf8| self.invalid(field))
     }
 
-    pub(super) fn rest(self) -> &'a [u8] {
+    pub(super) fn rest(&self) -> &'a [u8] {
         &self.payload[self.at..]
     }
 

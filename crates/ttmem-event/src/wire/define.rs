@@ -52,6 +52,12 @@ impl<'a> DefinitionIter<'a> {
         }
     }
 
+    /// The bytes after the last definition that was read.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.cursor.rest()
+    }
+
     fn read(&mut self) -> Result<Option<Definition>, DecodeFrameError> {
         while !self.cursor.is_at_end() {
             let kind = self.cursor.u8()?;

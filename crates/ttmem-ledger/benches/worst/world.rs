@@ -76,7 +76,9 @@ impl World {
 
     /// The process that speaks leaves.
     pub(crate) fn depart(&mut self) {
-        let departed = self.ledger.depart(self.process, Departure::Died, self.time);
+        let departed = self
+            .ledger
+            .depart(self.process, Departure::Ended, self.time);
         departed.expect("the process that speaks is there");
     }
 

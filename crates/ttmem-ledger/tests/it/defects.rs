@@ -19,7 +19,7 @@ fn defect_13_a_process_that_is_gone_holds_nothing_and_what_it_held_is_listed() {
         .alloc(1, Class::Dram, 1_048_640, 1000)
         .cb(1, 0, 105_824, 4096, 1)
         .kernel(1, 7, APPLICATION, 500, 1);
-    let exit = world.depart(model, Departure::Died);
+    let exit = world.depart(model, Departure::Ended);
     let released = Released {
         buffers: 1,
         buffer_bytes: 12_000,
@@ -59,7 +59,7 @@ fn defect_20_frees_lost_at_teardown_leave_no_kernels_behind() {
         .by(old)
         .old_kernel(0, KernelKind::Fabric, 1, 57_344)
         .old_kernel(0, KernelKind::Dispatch, 2, 47_104);
-    world.depart(old, Departure::Died);
+    world.depart(old, Departure::Ended);
     assert_eq!(world.kernel_bytes(0), 0);
 }
 
@@ -162,7 +162,7 @@ fn defect_27_cbs_at_one_address_are_each_booked_and_none_outlives_its_process() 
         .old_cb(0, 105_824, 200)
         .old_cb(0, 105_824, 300);
     assert_eq!((world.cb_bytes(0), world.totals(0).cb.count), (600, 3));
-    world.depart(old, Departure::Died);
+    world.depart(old, Departure::Ended);
     assert_eq!((world.cb_bytes(0), world.totals(0).cb.count), (0, 0));
 }
 

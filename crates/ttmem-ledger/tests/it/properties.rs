@@ -119,7 +119,7 @@ proptest! {
         }
         let held: Vec<u32> = stage.ledger.view().processes.iter().map(|each| each.index).collect();
         for slot in held {
-            stage.ledger.depart(slot, Departure::Died, 1);
+            stage.ledger.depart(slot, Departure::Ended, 1);
         }
         let view = stage.ledger.view();
         view.audit()?;

@@ -205,7 +205,7 @@ fn damage(state: &mut [u8], mutations: &[(usize, u8)]) {
 fn any_departure() -> impl Strategy<Value = Departure> {
     prop_oneof![
         Just(Departure::Goodbye),
-        Just(Departure::Died),
+        Just(Departure::Ended),
         Just(Departure::Replaced),
         Just(Departure::Forgotten),
     ]
@@ -370,7 +370,12 @@ impl Stage {
                     time,
                     kind: *content,
                 };
-                let _refused = self.ledger.apply(slot, &event, Some(&mut effects));
+                // In the smallest steps: whoever applies it at once takes the same ones.
+                while self
+                    .ledger
+                    .apply_within(slot, &event, Some(&mut effects), 1)
+                    == Ok(false)
+                {}
             }
             Step::Resync(state) => {
                 let (definitions, whats, mutations) = &**state;
@@ -389,7 +394,8 @@ impl Stage {
                     elided_events: 0,
                 };
                 self.ledger.set_resyncing(slot, true);
-                self.ledger.resync(slot, &resync);
+                let mut going = self.ledger.begin_resync(slot).expect("it plays");
+                while !self.ledger.go_on_with_resync(slot, &resync, &mut going, 1) {}
             }
             Step::Leave(departure) => {
                 let exit = self.ledger.depart(slot, *departure, time);

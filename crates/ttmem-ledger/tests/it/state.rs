@@ -137,6 +137,7 @@ fn describe_process(view: &View, process: &ProcessView, lines: &mut Vec<String>)
         facts.inherited_frees,
     );
     lines.push(format!("{name} {lost:?} {:?}", facts.leak_candidates));
+    lines.push(format!("{name} {:?}", facts.not_tracked()));
     for (anomaly, count) in facts.anomalies.iter() {
         if anomaly != Anomaly::OutsideGrid {
             lines.push(format!("{name} {anomaly}: {count}"));

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 use ttmem_ring::ring::{Consumer, DEFAULT_SLOTS, Producer};
-use ttmem_ring::segment::RingSegment;
+use ttmem_ring::segment::{RingSegment, Shape};
 
 /// Producers at once, at the most.
 pub(crate) const THREADS: usize = 2;
@@ -46,9 +46,9 @@ pub(crate) struct Rings<C> {
 
 impl<C> Rings<C> {
     pub(crate) fn new() -> Self {
+        let shape = Shape::of(0, DEFAULT_SLOTS).expect("the first is there");
         Self {
-            segment: RingSegment::create(0, DEFAULT_SLOTS, 0)
-                .expect("there is room for one segment"),
+            segment: RingSegment::create(shape).expect("there is room for one segment"),
             clock: PhantomData,
         }
     }

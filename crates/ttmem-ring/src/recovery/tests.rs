@@ -4,25 +4,26 @@ use super::*;
 use ttmem_event::EventKind;
 
 const SLOTS: u32 = 16;
+const HEADER_BYTES: usize = 4096;
 const FILE_BYTES: u64 = 4096 + 8 * 16 * 64;
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// The header of segment 3, its rings empty.
+/// The header of a segment of eight rings from 24 on, all of them empty.
 fn header() -> Vec<u8> {
-    let mut bytes = vec![0; RING_HEADER_BYTES];
+    let mut bytes = vec![0; HEADER_BYTES];
     put(&mut bytes, 0, b"TTMEMRNG");
     put(&mut bytes, 8, &LAYOUT_HASH.to_le_bytes());
-    for (at, word) in [(16, 1), (20, 8), (24, SLOTS), (28, 24)] {
+    for (at, word) in [(16, 2), (20, 8), (24, SLOTS), (28, 24)] {
         put(&mut bytes, at, &word.to_le_bytes());
     }
     bytes
 }
 
 fn read(bytes: &[u8]) -> Result<RingHeader, ReadSegmentError> {
-    RingHeader::read(bytes, 3, FILE_BYTES)
+    RingHeader::read(bytes, FILE_BYTES)
 }
 
 /// A header in which one ring has these positions.
@@ -39,6 +40,7 @@ fn an_honest_header_is_read() {
     let mut bytes = header();
     let empty = read(&bytes).expect("an honest header");
     assert!(!empty.leaving);
+    assert_eq!((empty.first_ring, empty.marks.len()), (24, 8));
     assert_eq!(empty.marks, [RingMarks::default(); 8]);
     put(&mut bytes, 32, &1_u32.to_le_bytes());
     assert!(read(&bytes).expect("an honest header").leaving);
@@ -49,6 +51,28 @@ fn an_honest_header_is_read() {
     };
     for ring in 0..8 {
         assert_eq!(with_ring(ring, 4, 9).marks[ring], marks);
+    }
+}
+
+/// The header takes as many pages as the words of its rings.
+#[test]
+fn a_segment_may_have_any_number_of_rings() {
+    for rings in [1_u32, 9, 24, 25, 32_768] {
+        let count = usize::try_from(rings).expect("a few");
+        let header_bytes = (2048 + 256 * count).next_multiple_of(4096);
+        let mut bytes = header();
+        bytes.resize(header_bytes, 0);
+        put(&mut bytes, 20, &rings.to_le_bytes());
+        let last = 2048 + 256 * (count - 1);
+        put(&mut bytes, last, &3_u64.to_le_bytes());
+        let file_bytes = header_bytes as u64 + u64::from(rings) * 16 * 64;
+        let start = &bytes[..RING_HEADER_START_BYTES];
+        assert_eq!(RingHeader::bytes_of(start, file_bytes), Ok(header_bytes));
+        let header = RingHeader::read(&bytes, file_bytes).expect("an honest header");
+        assert_eq!(header.marks.len(), count);
+        let unread = header.unread(count - 1, 0).expect("an honest ring");
+        let start = file_bytes - 16 * 64;
+        assert_eq!(unread.pieces[0], start..start + 3 * 64);
     }
 }
 
@@ -67,13 +91,20 @@ fn every_false_word_of_a_header_is_named() {
         lie(8, &hash.to_le_bytes()),
         ReadSegmentError::EventLayout(hash)
     );
-    for version in [0, 2, u32::MAX] {
+    for version in [0, 1, 3, u32::MAX] {
         let found = lie(16, &version.to_le_bytes());
         assert_eq!(found, ReadSegmentError::Version(version));
     }
-    for rings in [0, 7, 9, u32::MAX] {
+    for rings in [0, 65_529, u32::MAX] {
         let found = lie(20, &rings.to_le_bytes());
         assert_eq!(found, ReadSegmentError::Rings(rings));
+    }
+    for rings in [7_u32, 9, 65_000] {
+        let header = (2048 + 256 * u64::from(rings)).next_multiple_of(4096);
+        let claimed = header + u64::from(rings) * 16 * 64;
+        let actual = FILE_BYTES;
+        let found = lie(20, &rings.to_le_bytes());
+        assert_eq!(found, ReadSegmentError::Length { claimed, actual });
     }
     for slots in [0, 15, u32::MAX] {
         let found = lie(24, &slots.to_le_bytes());
@@ -85,7 +116,7 @@ fn every_false_word_of_a_header_is_named() {
         let found = lie(24, &slots.to_le_bytes());
         assert_eq!(found, ReadSegmentError::Length { claimed, actual });
     }
-    for first in [0, 23, 32, u32::MAX] {
+    for first in [65_521, u32::MAX] {
         let found = lie(28, &first.to_le_bytes());
         assert_eq!(found, ReadSegmentError::FirstRing(first));
     }
@@ -94,7 +125,7 @@ fn every_false_word_of_a_header_is_named() {
 #[test]
 fn a_header_cut_anywhere_is_refused() {
     let bytes = header();
-    for len in [0, 1, 7, 8, 16, 2048, RING_HEADER_BYTES - 1] {
+    for len in [0, 1, 7, 8, 16, 2047, 2048, HEADER_BYTES - 1] {
         assert_eq!(read(&bytes[..len]), Err(ReadSegmentError::Short(len)));
     }
 }
@@ -241,7 +272,7 @@ fn records(events: &[(u64, u64)]) -> Vec<u8> {
 }
 
 fn merge(rings: &[Vec<u8>]) -> (Vec<(u64, u64)>, u64) {
-    let mut merged = Merged::new(rings.iter().map(Vec::as_slice));
+    let mut merged = Merged::new(rings.iter());
     let events = merged.by_ref().map(|event| match event.kind {
         EventKind::EventsLost { count } => (event.time, count),
         other => panic!("nobody wrote {other:?}"),

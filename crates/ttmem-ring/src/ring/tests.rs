@@ -154,7 +154,7 @@ proptest! {
                     model.waits = false;
                 }
             }
-            prop_assert_eq!(ring.is_owned(), model.is_owned);
+            prop_assert_eq!(ring.is_taken(), model.is_owned);
             prop_assert_eq!(consumer.position(), model.tail + model.read as u64);
             prop_assert_eq!(consumer.available(), (model.looked - model.read) as u64);
             prop_assert_eq!(consumer.used_slots(), model.looked as u64);

@@ -22,6 +22,7 @@ mod dictionary;
 mod hand_over;
 mod merge;
 mod process;
+mod segments;
 mod weaker;
 
 use crate::ring::{Consumer, Producer, Ring, RingControl, Slot};

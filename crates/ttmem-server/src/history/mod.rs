@@ -30,6 +30,8 @@ pub(crate) struct Histories {
 #[derive(Debug)]
 struct Kept {
     tiers: [Tier; TIERS.len()],
+    /// The time of the newest samples.
+    booked: u64,
     /// By their index in the tiers.
     devices: BTreeMap<DeviceKey, Named>,
 }
@@ -45,6 +47,7 @@ impl Default for Histories {
     fn default() -> Self {
         let kept = Kept {
             tiers: TIERS.map(|(seconds, steps)| Tier::new(seconds, steps)),
+            booked: 0,
             devices: BTreeMap::new(),
         };
         Self {
@@ -58,6 +61,14 @@ impl Histories {
     fn book(&self, time: u64, found: &[(DeviceKey, u32, Option<u64>, Sample)]) {
         let mut kept = lock(&self.kept);
         let kept = &mut *kept;
+        let set_back = kept.booked.saturating_sub(time);
+        if set_back > 0 {
+            // Times by which nothing happened yet would take no samples until they come.
+            for tier in &mut kept.tiers {
+                tier.move_back(set_back);
+            }
+        }
+        kept.booked = time;
         let mut samples = Vec::with_capacity(found.len());
         for (key, id, unique_id, sample) in found {
             let next = kept.devices.len();

@@ -1,8 +1,9 @@
-//! The thread that samples the ledger once a second.
+//! The thread that samples the ledger once a second, and sees when much has gone from it.
 
 use super::Histories;
 use super::tier::Sample;
 use crate::OwnedThread;
+use crate::freed_memory::FreedMemory;
 use crate::ledger_thread::LedgerHandle;
 use crate::read::GeometryCache;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -34,12 +35,14 @@ impl Sampler {
         let (stop, stopped) = bounded::<()>(0);
         let thread = OwnedThread::start("ttmem-history", stop, move || {
             let mut observer = Observer::default();
+            let mut freed = FreedMemory::default();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
                 let Some(view) = ledger.wait_for_view() else {
                     break;
                 };
                 let found = observer.observe(&view, &geometries);
                 histories.book(now(), &found);
+                freed.look(view);
             }
         })?;
         Ok(Self { _thread: thread })

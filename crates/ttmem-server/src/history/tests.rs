@@ -81,10 +81,25 @@ fn no_more_steps_and_devices_are_kept_than_there_is_room_for() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_keeps_the_order() {
+fn a_clock_that_is_set_back_stops_no_history() {
     let histories = Histories::default();
-    histories.book(START + 100 * SECOND, &[(key(0), 0, None, dram(1))]);
-    histories.book(START, &[(key(0), 0, None, dram(2))]);
-    let history = histories.document(at(101), 600);
-    assert_eq!(history.devices[0].dram_bytes, [Some(2)]);
+    let book = |second: u64, bytes| {
+        histories.book(START + second * SECOND, &[(key(0), 0, None, dram(bytes))]);
+    };
+    (0..300).for_each(|second| book(7200 + second, 1));
+    (0..300).for_each(|second| book(second, 2));
+    let fine = histories.document(at(300), 600);
+    // The second in which it was set back may have two samples.
+    assert!(fine.times.len() >= 599, "{} steps", fine.times.len());
+    let newest = fine.times[fine.times.len() - 1];
+    assert!(newest.unix_nanos() <= START + 301 * SECOND);
+    let series = &fine.devices[0].dram_bytes;
+    assert_eq!(series[0], Some(1));
+    assert_eq!(series[series.len() - 299..], [Some(2); 299]);
+    for seconds in [600, 7200, 86_400] {
+        let history = histories.document(at(300), seconds);
+        assert!(history.times.is_sorted_by(|one, next| one < next));
+        let step = u64::from(history.step_seconds);
+        assert!(history.times.len() as u64 >= 600 / step - 1);
+    }
 }

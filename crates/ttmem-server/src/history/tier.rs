@@ -73,9 +73,16 @@ impl Tier {
         self.step_seconds.saturating_mul(self.max_steps)
     }
 
+    /// Moves all steps back by whole steps: the clock was set back, and by it they were earlier.
+    pub(super) fn move_back(&mut self, nanos: u64) {
+        let step_nanos = u64::from(self.step_seconds) * NANOS_PER_SECOND;
+        let whole_steps = nanos - nanos % step_nanos;
+        for step in &mut self.steps {
+            step.end = step.end.saturating_sub(whole_steps);
+        }
+    }
+
     /// Books the samples of a time, by device.
-    ///
-    /// A clock that was set back books into the newest step: what is there stays in order.
     pub(super) fn book(&mut self, time: u64, found: &[(usize, Sample)]) {
         let step_nanos = u64::from(self.step_seconds) * NANOS_PER_SECOND;
         let end = (time / step_nanos + 1).saturating_mul(step_nanos);

@@ -1,17 +1,20 @@
 //! The new protocol: frames of a client become commands for the ledger thread.
 
 use super::collected::Collected;
+use super::rate::{Allowance, Rate};
 use super::recovery::{HandedSegment, SegmentKind};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::ProcessCommand;
+use crate::ledger_thread::{ProcessCommand, definition_bytes};
+use crate::peer;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
 use ttmem_event::{Definition, Event, EventKind};
 use ttmem_ledger::{Anomaly, ProcessIdentity};
-use ttmem_ring::recovery::MAX_RINGS;
+use ttmem_ring::MAX_RINGS;
 
 /// The most that one client may send as its whole state: eight million live entries.
 const MAX_RESYNC_BYTES: usize = 512 << 20;
@@ -23,6 +26,15 @@ pub(super) const MAX_RESYNC_BYTES_IN_ALL: usize = 1 << 30;
 /// that only a frame cut in two can leave one waiting.
 const MAX_DESCRIPTORS: usize = 2;
 
+/// Frames without events that a client may send: far more than any that has something to report.
+///
+/// Those of a newer client that this server does not know are among them. Each is little to read,
+/// and little to send: without a limit they would keep this thread busy for nothing.
+const EMPTY_FRAMES: Rate = Rate {
+    burst: 8192,
+    interval: Duration::from_micros(20),
+};
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ClientError {
     #[error(transparent)]
@@ -33,6 +45,8 @@ pub(super) enum ClientError {
     Misplaced(&'static str),
     #[error("a state of more than {MAX_RESYNC_BYTES} bytes")]
     ResyncTooLarge,
+    #[error("too many frames without events in a short time")]
+    TooManyEmptyFrames,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -81,6 +95,7 @@ pub(super) struct ClientProtocol {
     handed: [usize; 2],
     /// By ring: what is received with the next events or resync end.
     draining: BTreeMap<u32, u64>,
+    empty_frames: Allowance,
 }
 
 /// The state a client is sending, kept aside until it is complete.
@@ -127,8 +142,16 @@ impl ClientProtocol {
     pub(super) fn read_frames(
         &mut self,
         collected: &mut Collected,
+        now: Instant,
     ) -> Result<FrameOutcome, ClientError> {
         while let Some(frame) = self.reader.next_frame()? {
+            let is_empty = matches!(
+                frame,
+                Frame::Unknown(_) | Frame::Flush | Frame::Clock(_) | Frame::Drained(_)
+            );
+            if is_empty && !self.empty_frames.take(EMPTY_FRAMES, now) {
+                return Err(ClientError::TooManyEmptyFrames);
+            }
             let Some(progress) = &mut self.progress else {
                 let Frame::Hello(hello) = frame else {
                     return Err(ClientError::MissingHello);
@@ -138,7 +161,9 @@ impl ClientProtocol {
                     start_time: None,
                     instance: Some(hello.instance),
                     uid: 0,
-                    name: hello.name.into(),
+                    name: peer::printable(hello.name.as_bytes())
+                        .unwrap_or_default()
+                        .into(),
                     source: hello.source,
                     visible_devices: hello.visible_devices.into(),
                 };
@@ -150,7 +175,7 @@ impl ClientProtocol {
                     let definitions: Vec<Definition> = definitions.collect::<Result<_, _>>()?;
                     match &mut self.resync {
                         Some(resync) => {
-                            resync.grow(definitions.iter().map(memory_bytes).sum())?;
+                            resync.grow(definitions.iter().map(definition_bytes).sum())?;
                             resync.definitions.extend(definitions);
                         }
                         None => collected.push_for_process(ProcessCommand::Define(definitions)),
@@ -295,14 +320,4 @@ impl ClientProgress {
             }
         }
     }
-}
-
-/// What a definition costs while it is kept aside.
-fn memory_bytes(definition: &Definition) -> usize {
-    let beside = match definition {
-        Definition::Text { text, .. } => text.len(),
-        Definition::Mesh(mesh) => size_of_val(mesh.devices.as_slice()),
-        Definition::Cores { .. } | Definition::Device(_) => 0,
-    };
-    size_of::<Definition>() + beside
 }

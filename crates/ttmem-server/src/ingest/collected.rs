@@ -45,7 +45,7 @@ impl Collected {
 
     pub(super) fn flush_events(&mut self) {
         if let (Some(process), false) = (self.process, self.events.is_empty()) {
-            let events = ProcessCommand::Events(std::mem::take(&mut self.events));
+            let events = ProcessCommand::Events(std::mem::take(&mut self.events).into());
             self.commands.push(Command::Process(process, events));
         }
     }

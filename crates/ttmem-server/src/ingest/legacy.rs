@@ -1,10 +1,12 @@
 //! The old protocol: requests of a client become commands for the ledger thread.
 
 use super::collected::Collected;
+use super::dump_requests::{DumpRequest, DumpRequests};
 use super::session::MAX_OUTSTANDING;
 use crate::ledger_thread::{Command, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
+use std::time::Instant;
 use ttmem_api::HexId;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
@@ -37,7 +39,9 @@ pub(super) struct Requester {
     pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
     pub(super) numbering: BufferTypeNumbering,
+    /// For their events, in nanoseconds since the epoch.
     pub(super) time: u64,
+    pub(super) now: Instant,
 }
 
 impl LegacyProtocol {
@@ -69,7 +73,12 @@ impl LegacyProtocol {
     }
 
     /// Turns requests into commands until there is a reason to pause.
-    pub(super) fn handle(&mut self, requester: &Requester, collected: &mut Collected) -> Pause {
+    pub(super) fn handle(
+        &mut self,
+        requester: &Requester,
+        dumps: &mut DumpRequests,
+        collected: &mut Collected,
+    ) -> Pause {
         loop {
             let Some(&(generation, request)) = self.requests.front() else {
                 break Pause::Done;
@@ -84,11 +93,19 @@ impl LegacyProtocol {
                     let query = Command::LegacyQuery(requester.session, generation, request);
                     collected.push(query);
                 }
-                RequestKind::DumpRemaining => {
-                    collected.push(Command::Print(DumpKind::Remaining));
-                }
-                RequestKind::DumpKernels => {
-                    collected.push(Command::Print(DumpKind::Kernels));
+                RequestKind::DumpRemaining | RequestKind::DumpKernels => {
+                    let kind = match request.kind {
+                        RequestKind::DumpKernels => DumpKind::Kernels,
+                        _remaining => DumpKind::Remaining,
+                    };
+                    let pid = requester.pid;
+                    match dumps.ask(pid, requester.now) {
+                        DumpRequest::Granted => collected.push(Command::Print(kind)),
+                        DumpRequest::LeftOut { is_first: true } => {
+                            collected.notes.push(Note::DumpsLeftOut { pid });
+                        }
+                        DumpRequest::LeftOut { is_first: false } => {}
+                    }
                 }
                 RequestKind::Response | RequestKind::DeviceInfoResponse => {
                     collected.notes.push(Note::UnknownMessage {
@@ -104,6 +121,11 @@ impl LegacyProtocol {
                 | RequestKind::KernelLoad
                 | RequestKind::KernelUnload => {
                     if collected.process.is_none() {
+                        // What it asked before it had a lane of its own comes before its report.
+                        let asked = requester.outstanding + collected.answers > 0;
+                        if asked && !self.peer_gone {
+                            break Pause::Answers;
+                        }
                         break Pause::Identity(request.process_id);
                     }
                     let time = requester.time;

@@ -4,9 +4,9 @@ use super::client::ClientProgress;
 use super::poll::Token;
 use super::processes::ProcessKey;
 use super::session::{Protocol, ReadOutcome, Session};
-use super::{Closed, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
+use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, MAX_PROCESSES, READ_BYTES, Timer};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, SessionNumber};
+use crate::ledger_thread::{Command, Lane, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::log::Note;
 use crate::peer::{self, Peer};
 use rustix::event::epoll::EventFlags;
@@ -46,7 +46,14 @@ impl Ingest {
         claimed_pid: u32,
         now: Instant,
     ) -> Result<(), String> {
-        let peer = self.peer(number)?;
+        let mut peer = self.peer(number)?;
+        // While its connection is open, a process runs the program that made it.
+        let session = self.sessions.get(&number);
+        let ended_early = session.is_some_and(|session| peer::has_hung_up(&session.stream));
+        if ended_early {
+            peer.image = None;
+        }
+        let image = peer.image;
         let key = ProcessKey::of(&peer, identity.instance, number);
         for replaced in self.processes.replaced_by(&key) {
             let sessions = self.sessions_of(replaced);
@@ -73,8 +80,12 @@ impl Ingest {
         for session in earlier {
             self.close(session, None);
         }
-        let entry = self.processes.get_mut(process);
-        let progress = entry.map_or_else(ClientProgress::default, |entry| entry.progress);
+        let mut progress = ClientProgress::default();
+        if let Some(entry) = self.processes.get_mut(process) {
+            entry.image = entry.image.or(image);
+            entry.ended_early = ended_early && entry.image.is_none();
+            progress = entry.progress;
+        }
         let Some(session) = self.sessions.get_mut(&number) else {
             return Ok(());
         };
@@ -131,13 +142,16 @@ impl Ingest {
             identity.name = peer.name.as_str().into();
         }
         self.processes.insert(process, key, peer);
-        self.send(Command::Join(process, identity, claimed_pid));
+        let join = Command::Join(process, identity, claimed_pid);
+        self.send(Lane::Process(process), join);
         Ok(process)
     }
 
     fn attach(&mut self, number: SessionNumber, process: ProcessNumber) {
         if let Some(session) = self.sessions.get_mut(&number) {
             session.process = Some(process);
+            // It was held, if at all, for another lane; the next command finds out about this one.
+            session.set_held(false);
         }
         if let Some(entry) = self.processes.get_mut(process) {
             entry.sessions.push(number);
@@ -148,8 +162,32 @@ impl Ingest {
 
     /// The peer ended the connection: what it sent before counts.
     pub(super) fn end(&mut self, number: SessionNumber) {
-        let reason = self.finish_legacy(number);
+        let reason = self.finish_legacy(number, true);
         self.close(number, reason);
+    }
+
+    /// The peer sends nothing more; an old client that only ended its own side is answered first.
+    pub(super) fn end_of_input(&mut self, number: SessionNumber) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let is_legacy = matches!(session.protocol, Protocol::Legacy(_));
+        if !is_legacy || !session.may_be_answered() {
+            return self.end(number);
+        }
+        session.half_closed = true;
+        if let Some(reason) = self.finish_legacy(number, false) {
+            return self.close(number, Some(reason));
+        }
+        self.close_if_answered(number);
+    }
+
+    /// Closes a connection whose peer waited for nothing but the answers that it has now.
+    pub(super) fn close_if_answered(&mut self, number: SessionNumber) {
+        let session = self.sessions.get(&number);
+        if session.is_some_and(|session| session.half_closed && session.is_answered()) {
+            self.close(number, None);
+        }
     }
 
     pub(super) fn close(&mut self, number: SessionNumber, reason: Closed) {
@@ -181,11 +219,17 @@ impl Ingest {
         let connections = entry.connections();
         let state = match connections {
             0 if !entry.pidfd.as_ref().is_some_and(peer::is_alive) => {
-                return self.depart(process, Departure::Died);
+                let unread = self.take_unread(process);
+                if unread.is_empty() {
+                    return self.depart(process, Departure::Ended);
+                }
+                // The last of them leads here again, and none is left then.
+                return self.drain_all(unread, Instant::now());
             }
             0 => ProcessState::Detached,
             _some => ProcessState::Live,
         };
+        let ended_early = entry.ended_early;
         self.send_for(process, ProcessCommand::State(state, connections));
         if connections == 0 {
             self.check_for_exec(process);
@@ -193,6 +237,19 @@ impl Ingest {
             for delay in EXEC_CHECKS {
                 self.set_timer(Instant::now() + delay, Timer::ExecCheck(process));
             }
+            if ended_early {
+                self.set_timer(Instant::now() + EARLY_END, Timer::EarlyEnd(process));
+            }
+        }
+    }
+
+    /// Lets a client go that was replaced before it was known which program it ran.
+    ///
+    /// If it is only late, it comes back with all that it holds.
+    pub(super) fn check_early_end(&mut self, process: ProcessNumber) {
+        let entry = self.processes.get_mut(process);
+        if entry.is_some_and(|entry| entry.ended_early && entry.sessions.is_empty()) {
+            self.depart(process, Departure::Replaced);
         }
     }
 
@@ -216,10 +273,46 @@ impl Ingest {
 
     /// Reads all that a dead process sent before, then releases what it held.
     pub(super) fn process_died(&mut self, process: ProcessNumber, now: Instant) {
-        for number in self.sessions_of(process) {
+        self.take_unread(process);
+        let sessions = self.sessions_of(process);
+        self.drain_all(sessions, now);
+        self.depart(process, Departure::Ended);
+    }
+
+    fn drain_all(&mut self, sessions: Vec<SessionNumber>, now: Instant) {
+        for number in sessions {
             self.drain(number, now);
         }
-        self.depart(process, Departure::Died);
+    }
+
+    /// Takes over the connections of an old client that ended before they were first read: nothing
+    /// but its pid shows whose they were.
+    fn take_unread(&mut self, process: ProcessNumber) -> Vec<SessionNumber> {
+        let Some(entry) = self.processes.get_mut(process) else {
+            return Vec::new();
+        };
+        let (Some(pid), None) = (entry.key.pid(), entry.key.instance()) else {
+            return Vec::new();
+        };
+        let sessions = self.sessions.iter();
+        let unread = sessions.filter(|(_number, session)| {
+            session.pid == Some(pid)
+                && session.process.is_none()
+                && matches!(session.protocol, Protocol::Unknown | Protocol::Legacy(_))
+                && matches!(session.peek(), (ReadOutcome::Bytes(_), 1..=12))
+                && peer::identify(&session.stream).is_ok_and(|peer| peer.is_gone())
+        });
+        let mut unread: Vec<SessionNumber> = unread.map(|(number, _session)| *number).collect();
+        unread.sort_unstable();
+        for number in &unread {
+            if let Some(session) = self.sessions.get_mut(number)
+                && matches!(session.protocol, Protocol::Unknown)
+            {
+                session.protocol = Protocol::Legacy(Box::default());
+            }
+            self.attach(*number, process);
+        }
+        unread
     }
 
     /// Reads what a dead process left in a connection, and ends it.
@@ -233,7 +326,7 @@ impl Ingest {
         if !held {
             return self.end(number);
         }
-        self.finish_legacy(number);
+        self.finish_legacy(number, true);
         if let Some(session) = self.sessions.get_mut(&number) {
             session.protocol = Protocol::Orphaned;
             session.outstanding = 0;
@@ -266,12 +359,14 @@ impl Ingest {
     pub(super) fn depart(&mut self, process: ProcessNumber, departure: Departure) {
         if let Some((departure, _sessions)) = self.remove_process(process, departure) {
             self.send_for(process, ProcessCommand::Depart(departure, unix_nanos()));
+            self.config.ledger.retire(process);
         }
     }
 
     /// The ledger let a process go on request; if it reports again it is a new one.
     pub(super) fn forget(&mut self, process: ProcessNumber) {
         let removed = self.remove_process(process, Departure::Forgotten);
+        self.config.ledger.retire(process);
         for number in removed.map_or(Vec::new(), |(_departure, sessions)| sessions) {
             let session = self.sessions.get(&number);
             if session.is_some_and(|session| matches!(session.protocol, Protocol::Client(_))) {
@@ -291,12 +386,14 @@ impl Ingest {
         if let Some(pidfd) = &entry.pidfd {
             let _closed = self.poller.remove(pidfd);
         }
-        let clock = &entry.progress.clock;
-        let departure = self.recover(process, &entry.memory, clock, departure);
+        let clock = entry.progress.clock;
+        let departure = self.recover(process, entry.memory, clock, departure);
         for number in &entry.sessions {
             if let Some(session) = self.sessions.get_mut(number) {
                 session.process = None;
+                session.set_held(false);
             }
+            self.update_interest(*number);
         }
         Some((departure, entry.sessions))
     }

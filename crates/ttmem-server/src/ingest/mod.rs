@@ -2,32 +2,37 @@
 //!
 //! One thread waits for all sockets, the deaths of processes, signals and the
 //! ledger thread's answers. It decodes what comes and sends commands; it never
-//! touches the ledger. Readers (HTTP) are recognised by their first byte and handed
+//! touches the ledger, and never waits for it: who has sent more than the ledger thread has room
+//! for in its lane is not read until there is room again. Readers (HTTP) are recognised by their first byte and handed
 //! on untouched. This file is the loop; [`protocols`] handles what connections
 //! send, [`lifetimes`] when connections and processes come and go, [`recovery`]
 //! what dead processes left in memory.
 
 mod client;
 mod collected;
+mod dump_requests;
 mod legacy;
 mod lifetimes;
 mod poll;
 mod processes;
 mod protocols;
+mod rate;
 mod recovery;
 mod session;
 
 use crate::ledger_thread::{
-    Answer, Command, LedgerHandle, ProcessCommand, ProcessNumber, SessionNumber,
+    Answer, Command, Lane, LedgerHandle, ProcessCommand, ProcessNumber, Pushed, SessionNumber,
 };
 use crate::log::{DumpKind, LogHandle, Note};
 use crate::read::HttpThread;
 use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
+use dump_requests::DumpRequests;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use poll::{Poller, Token};
 use processes::Processes;
+pub(crate) use recovery::Recovery;
 use rustix::event::epoll::EventFlags;
 use session::{MAX_OUTSTANDING, Protocol, Session};
 use std::cmp::Reverse;
@@ -50,20 +55,35 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// and once more on a machine that is busy.
 const EXEC_CHECKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
+/// How long a process may take to come back whose connection ended before it was known which program
+/// it runs: a client that lives is back after two seconds at most.
+const EARLY_END: Duration = Duration::from_secs(5);
+
 /// How long no connections are accepted after that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long accepting must not have failed before a shortage is over.
+const ACCEPT_FAILURES_OVER: Duration = Duration::from_secs(10);
 
 /// Connections beyond the limit that are kept just long enough to be refused properly.
 const SURPLUS: usize = 64;
 
-/// Bytes read from one connection before the others have their turn.
+/// Bytes read from one process before the others have their turn; a quarter of that where more
+/// than a few wait.
 const READ_BYTES: usize = 256 << 10;
+const FEW: usize = 2;
+
+/// The least that is read at once from a connection that may be read.
+const LEAST_READ_BYTES: usize = 16 << 10;
 
 /// A loop that comes round faster than this with little to show for it is being
 /// woken message by message; a short sleep then gathers many into one read.
 const BUSY_LOOP: Duration = Duration::from_micros(200);
 const GATHER: Duration = Duration::from_micros(50);
 const GATHER_BELOW_BYTES: usize = 32 << 10;
+
+/// Answers sent before connections have their turn: each may bring the next question.
+const ANSWERS: usize = 256;
 
 /// Connections accepted before the existing ones have their turn.
 const ACCEPTS: usize = 64;
@@ -117,12 +137,24 @@ pub(crate) struct Ingest {
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     buffer: Vec<u8>,
     bytes_this_round: usize,
+    /// By process: the bytes that were read from it in this round, and how many may be.
+    read_from: HashMap<Source, usize>,
+    read_share: usize,
     /// Bytes of states that clients are in the middle of sending.
     resync_bytes: usize,
     /// Descriptors of clients' memory that are held, and the most that are.
     segments: usize,
     max_segments: usize,
     segment_limit_logged: bool,
+    dump_requests: DumpRequests,
+    accept_failures: Option<AcceptFailures>,
+}
+
+/// Failures to accept connections, from the first to the last of one shortage.
+#[derive(Debug)]
+struct AcceptFailures {
+    count: u64,
+    last: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +163,15 @@ enum Timer {
     MessagePause(SessionNumber),
     Handshake(SessionNumber),
     ExecCheck(ProcessNumber),
+    EarlyEnd(ProcessNumber),
     ResumeAccepting,
+}
+
+/// Who is read from: a process as the kernel shows it, or a connection where it shows none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    Pid(u32),
+    Session(SessionNumber),
 }
 
 /// Why a connection ends, for the log; `None` when it simply ended.
@@ -156,10 +196,14 @@ impl Ingest {
             timers: BinaryHeap::new(),
             buffer: vec![0; READ_BYTES],
             bytes_this_round: 0,
+            read_from: HashMap::new(),
+            read_share: READ_BYTES,
             resync_bytes: 0,
             segments: 0,
             max_segments: max_segments(),
             segment_limit_logged: false,
+            dump_requests: DumpRequests::default(),
+            accept_failures: None,
         })
     }
 
@@ -173,6 +217,12 @@ impl Ingest {
             self.poller.wait(&mut ready, timeout)?;
             let now = Instant::now();
             self.bytes_this_round = 0;
+            self.read_from.clear();
+            self.read_share = if ready.len() > FEW {
+                READ_BYTES / 4
+            } else {
+                READ_BYTES
+            };
             for event in ready.drain(..) {
                 self.serve(Token::decode(event.data), event.flags, now);
             }
@@ -198,6 +248,7 @@ impl Ingest {
                         return self.close(number, Some(error.to_string()));
                     }
                     self.update_interest(number);
+                    self.close_if_answered(number);
                 }
                 // If the other end is gone, reading shows it.
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
@@ -221,6 +272,7 @@ impl Ingest {
                 Timer::MessagePause(number) => self.end_message_pause(number, now),
                 Timer::Handshake(number) => self.end_handshake(number),
                 Timer::ExecCheck(process) => self.check_for_exec(process),
+                Timer::EarlyEnd(process) => self.check_early_end(process),
                 Timer::ResumeAccepting => self.set_listener_interest(EventFlags::IN),
             }
         }
@@ -271,22 +323,60 @@ impl Ingest {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
             match Signal::try_from(number) {
                 Ok(Signal::SIGHUP) => self.config.log.reopen(),
-                Ok(Signal::SIGUSR1) => self.send(Command::Print(DumpKind::Summary)),
+                Ok(Signal::SIGUSR1) => {
+                    self.send(Lane::Control, Command::Print(DumpKind::Summary));
+                }
                 _stop => self.config.traffic.stop.store(true, Ordering::Release),
             }
         }
     }
 
-    fn send(&self, command: Command) {
-        if !self.config.ledger.send(command) {
+    fn send(&mut self, lane: Lane, command: Command) {
+        match self.config.ledger.send(lane, command) {
+            Pushed::Queued => {}
+            Pushed::Full => self.hold(lane, true),
             // The ledger thread ends only after this one, unless it failed: there is nothing
             // left to serve, and pretending to would be worse than ending.
-            self.config.traffic.stop.store(true, Ordering::Release);
+            Pushed::Ended => self.config.traffic.stop.store(true, Ordering::Release),
         }
     }
 
-    fn send_for(&self, process: ProcessNumber, command: ProcessCommand) {
-        self.send(Command::Process(process, command));
+    fn send_for(&mut self, process: ProcessNumber, command: ProcessCommand) {
+        self.send(Lane::Process(process), Command::Process(process, command));
+    }
+
+    /// Where the commands of a connection go.
+    fn lane(&self, number: SessionNumber) -> Lane {
+        let session = self.sessions.get(&number);
+        let process = session.and_then(|session| session.process);
+        let pid = session.and_then(|session| session.pid);
+        match (process, pid) {
+            (Some(process), _) => Lane::Process(process),
+            (None, Some(pid)) => Lane::Asker(pid),
+            (None, None) => Lane::Session(number),
+        }
+    }
+
+    /// Stops reading the connections of a lane that is full, or reads them again.
+    fn hold(&mut self, lane: Lane, hold: bool) {
+        let numbers = match lane {
+            Lane::Control => return,
+            Lane::Process(process) => self.sessions_of(process),
+            Lane::Session(number) => vec![number],
+            Lane::Asker(pid) => {
+                let sessions = self.sessions.iter();
+                let of_pid = sessions.filter(|(_number, session)| {
+                    session.process.is_none() && session.pid == Some(pid)
+                });
+                of_pid.map(|(number, _session)| *number).collect()
+            }
+        };
+        for number in numbers {
+            let session = self.sessions.get_mut(&number);
+            if session.is_some_and(|session| session.set_held(hold)) {
+                self.update_interest(number);
+            }
+        }
     }
 
     fn accept(&mut self, index: u64, now: Instant) {
@@ -297,7 +387,10 @@ impl Ingest {
                 return;
             };
             let stream = match listener.accept() {
-                Ok((stream, _address)) => stream,
+                Ok((stream, _address)) => {
+                    self.end_accept_failures(now);
+                    stream
+                }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
@@ -330,10 +423,35 @@ impl Ingest {
 
     /// Out of descriptors: trying again at once would only spin.
     fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
-        let reason = format!("cannot accept connections for a moment: {error}");
-        self.config.log.error(reason);
+        self.end_accept_failures(now);
+        match &mut self.accept_failures {
+            Some(failures) => {
+                failures.count += 1;
+                failures.last = now;
+            }
+            none => {
+                *none = Some(AcceptFailures {
+                    count: 1,
+                    last: now,
+                });
+                let reason = format!("cannot accept connections for now: {error}");
+                self.config.log.error(reason);
+            }
+        }
         self.set_listener_interest(EventFlags::empty());
         self.set_timer(now + ACCEPT_PAUSE, Timer::ResumeAccepting);
+    }
+
+    /// Logs the end of a shortage: not before it is over for a while, or each descriptor that
+    /// comes free would begin and end one.
+    fn end_accept_failures(&mut self, now: Instant) {
+        let is_over = |failures: &mut AcceptFailures| {
+            now.duration_since(failures.last) >= ACCEPT_FAILURES_OVER
+        };
+        if let Some(AcceptFailures { count, .. }) = self.accept_failures.take_if(is_over) {
+            let reason = format!("connections are accepted again; that failed {count} times");
+            self.config.log.error(reason);
+        }
     }
 
     fn count_refusal(&self) {
@@ -357,7 +475,20 @@ impl Ingest {
         let mut counter = [0; 8];
         // Only resets the counter; what matters is in the channel.
         let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
-        while let Ok(answer) = self.config.answers.try_recv() {
+        let feedback = self.config.ledger.take_feedback();
+        self.segments -= feedback.closed_segments;
+        for lane in feedback.resumed {
+            self.hold(lane, false);
+        }
+        for sent in 0.. {
+            if sent == ANSWERS {
+                // The others are sent in the next round.
+                let _closed = rustix::io::write(self.config.wake.as_ref(), &1_u64.to_ne_bytes());
+                return;
+            }
+            let Ok(answer) = self.config.answers.try_recv() else {
+                return;
+            };
             match answer {
                 Answer::Bytes(number, bytes) => {
                     let Some(session) = self.sessions.get_mut(&number) else {
@@ -368,6 +499,7 @@ impl Ingest {
                         self.close(number, Some(error.to_string()));
                     } else if matches!(session.protocol, Protocol::Legacy(_)) {
                         self.handle_legacy(number);
+                        self.close_if_answered(number);
                     } else {
                         self.update_interest(number);
                     }

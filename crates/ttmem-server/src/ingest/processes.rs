@@ -22,6 +22,8 @@ pub(super) enum ProcessKey {
     },
     /// A client whose pid cannot be seen: it comes back under the same instance.
     Foreign { uid: u32, instance: [u8; 16] },
+    /// An old sender that ended before anything it sent was read: its pid is all that is known.
+    Gone { pid: u32, uid: u32 },
     /// An old sender whose pid cannot be seen.
     Connection(SessionNumber),
 }
@@ -37,14 +39,24 @@ impl ProcessKey {
                 instance,
             },
             (_, _, Some(instance)) => Self::Foreign { uid, instance },
+            (Some(pid), None, None) if peer.is_gone() => Self::Gone { pid, uid },
             (_, _, None) => Self::Connection(session),
         }
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
-            Self::Local { pid, .. } => Some(*pid),
+            Self::Local { pid, .. } | Self::Gone { pid, .. } => Some(*pid),
             Self::Foreign { .. } | Self::Connection(_) => None,
+        }
+    }
+
+    /// The instance of a client's handshake; old senders have none.
+    pub(super) fn instance(&self) -> Option<[u8; 16]> {
+        match self {
+            Self::Local { instance, .. } => *instance,
+            Self::Foreign { instance, .. } => Some(*instance),
+            Self::Gone { .. } | Self::Connection(_) => None,
         }
     }
 
@@ -71,6 +83,8 @@ pub(super) struct ProcessEntry {
     pub(super) pidfd: Option<OwnedFd>,
     /// Changes when its program is replaced by exec.
     pub(super) image: Option<ProgramImage>,
+    /// Whether its connection had ended before anybody looked which program it runs.
+    pub(super) ended_early: bool,
     pub(super) progress: ClientProgress,
     /// What a client recorded, for when it can no longer send it.
     pub(super) memory: HandedMemory,
@@ -114,6 +128,7 @@ impl Processes {
             sessions: Vec::new(),
             pidfd: peer.pidfd,
             image: peer.image,
+            ended_early: false,
             progress: ClientProgress::default(),
             memory: HandedMemory::default(),
         };

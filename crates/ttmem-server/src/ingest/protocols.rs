@@ -4,9 +4,9 @@ use super::client::{FrameOutcome, MAX_RESYNC_BYTES_IN_ALL};
 use super::collected::Collected;
 use super::legacy::{Pause, Requester};
 use super::session::{Protocol, ReadOutcome};
-use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, MESSAGE_PAUSE, Timer};
+use super::{Closed, HANDSHAKE_TIMEOUT, Ingest, LEAST_READ_BYTES, MESSAGE_PAUSE, Source, Timer};
 use crate::clock::unix_nanos;
-use crate::ledger_thread::{Command, SessionNumber};
+use crate::ledger_thread::{Command, Lane, SessionNumber};
 use crate::{peer, read};
 use std::time::Instant;
 use ttmem_event::wire::{Frame, MAGIC, RefusalCode};
@@ -35,15 +35,27 @@ impl Ingest {
             // Its earlier questions come first; what it sent stays in the socket.
             return self.update_interest(number);
         }
+        let source = session.pid.map_or(Source::Session(number), Source::Pid);
+        let read = self.read_from.get(&source).copied().unwrap_or(0);
+        if read >= self.read_share {
+            // Others have their turn; what it sent is still there in the next round.
+            return;
+        }
+        let room = self.config.ledger.room(self.lane(number));
+        let window = room.min(self.read_share - read).max(LEAST_READ_BYTES);
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let outcome = session.read(&mut buffer);
+        let outcome = session.read(&mut buffer[..window]);
         match outcome {
             ReadOutcome::Bytes(count) => {
                 self.bytes_this_round += count;
+                *self.read_from.entry(source).or_default() += count;
                 self.receive(number, &buffer[..count], now);
             }
             ReadOutcome::Empty => {}
-            ReadOutcome::End => self.end(number),
+            ReadOutcome::End => self.end_of_input(number),
         }
         self.buffer = buffer;
     }
@@ -143,6 +155,7 @@ impl Ingest {
                 outstanding: session.outstanding,
                 numbering: self.config.server.buffer_types,
                 time: unix_nanos(),
+                now: Instant::now(),
             };
             let mut collected = Collected {
                 process: session.process,
@@ -151,7 +164,7 @@ impl Ingest {
             let Protocol::Legacy(legacy) = &mut session.protocol else {
                 return;
             };
-            let pause = legacy.handle(&requester, &mut collected);
+            let pause = legacy.handle(&requester, &mut self.dump_requests, &mut collected);
             self.dispatch(number, collected);
             match pause {
                 Pause::Done | Pause::Answers => break,
@@ -184,7 +197,7 @@ impl Ingest {
                 ..Collected::default()
             };
             let resync_bytes = client.resync_bytes();
-            let outcome = client.read_frames(&mut collected);
+            let outcome = client.read_frames(&mut collected, now);
             self.resync_bytes = self.resync_bytes - resync_bytes + client.resync_bytes();
             if let (Some(process), Some(progress)) = (process, client.progress) {
                 // Once for a read, however many frames came.
@@ -231,19 +244,21 @@ impl Ingest {
         for note in collected.notes {
             self.config.log.note(note);
         }
+        let lane = collected.process.map(Lane::Process);
+        let lane = lane.unwrap_or_else(|| self.lane(number));
         for command in collected.commands {
-            self.send(command);
+            self.send(lane, command);
         }
     }
 
     /// Handles the last requests of an old client; an incomplete one is the reason it returns.
-    pub(super) fn finish_legacy(&mut self, number: SessionNumber) -> Closed {
+    pub(super) fn finish_legacy(&mut self, number: SessionNumber, peer_gone: bool) -> Closed {
         let session = self.sessions.get_mut(&number)?;
         let Protocol::Legacy(legacy) = &mut session.protocol else {
             return None;
         };
         let left_over = legacy.finish().err().map(|error| error.to_string());
-        legacy.peer_gone = true;
+        legacy.peer_gone |= peer_gone;
         self.handle_legacy(number);
         left_over
     }

@@ -5,6 +5,7 @@ use super::legacy::LegacyProtocol;
 use crate::ledger_thread::ProcessNumber;
 use crate::peer;
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use std::io::{self, IoSliceMut};
@@ -39,7 +40,11 @@ pub(super) struct Session {
     pub(super) process: Option<ProcessNumber>,
     /// One of more connections than there may be: to be refused once it is known how.
     pub(super) surplus: bool,
+    /// Its peer sends nothing more, but waits for answers.
+    pub(super) half_closed: bool,
     pub(super) outstanding: u32,
+    /// Whether it is not read because its process has more waiting than there is room for.
+    held: bool,
     pub(super) last_read: Option<Instant>,
     pub(super) interest: EventFlags,
     unsent: Vec<u8>,
@@ -61,7 +66,9 @@ impl Session {
             protocol: Protocol::Unknown,
             process: None,
             surplus,
+            half_closed: false,
             outstanding: 0,
+            held: false,
             last_read: None,
             interest: EventFlags::IN,
             unsent: Vec::new(),
@@ -137,13 +144,34 @@ impl Session {
         Ok(())
     }
 
-    /// Whether it may be read: not before its earlier questions are answered.
+    /// True if that is a change.
+    pub(super) fn set_held(&mut self, held: bool) -> bool {
+        std::mem::replace(&mut self.held, held) != held
+    }
+
+    /// Whether its peer, which sends nothing more, may still read.
+    pub(super) fn may_be_answered(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        polled.is_ok() && !fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Whether everything is answered that its peer asked.
+    pub(super) fn is_answered(&self) -> bool {
+        let held_back = match &self.protocol {
+            Protocol::Legacy(legacy) => legacy.is_held_back(),
+            Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
+        };
+        self.outstanding == 0 && !held_back && self.unsent.is_empty()
+    }
+
+    /// Whether it may be read: not before its earlier questions are answered, and there is room.
     pub(super) fn is_readable(&self) -> bool {
         let held_back = match &self.protocol {
             Protocol::Legacy(legacy) => legacy.is_held_back(),
             Protocol::Unknown | Protocol::Client(_) | Protocol::Orphaned => false,
         };
-        self.outstanding < MAX_OUTSTANDING && !held_back
+        self.outstanding < MAX_OUTSTANDING && !held_back && !self.half_closed && !self.held
     }
 
     pub(super) fn wanted_interest(&self) -> EventFlags {

@@ -181,3 +181,80 @@ fn an_old_client_is_answered_in_order_and_its_nonsense_is_logged() {
     assert!(text.contains("Invalid buffer_type 99 for buffer 16 on device 0"));
     assert!(text.contains("Unknown message type: 4"));
 }
+
+fn old_request(kind: RequestKind) -> Request {
+    Request {
+        kind,
+        device_id: 0,
+        size: 4096,
+        buffer_type: 0,
+        process_id: 1,
+        buffer_id: 16,
+        timestamp: 0,
+    }
+}
+
+#[test]
+fn an_old_client_that_ends_its_side_behind_its_questions_is_answered() {
+    logged(|path| {
+        for questions in [1, 3 * MAX_OUTSTANDING] {
+            let mut stream = connect(path);
+            let generation = Generation::G4;
+            let mut bytes = Vec::new();
+            for _ in 0..questions {
+                old_request(RequestKind::Query).encode(generation, &mut bytes);
+            }
+            stream.write_all(&bytes).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answers = Vec::new();
+            stream.read_to_end(&mut answers).unwrap();
+            let expected = generation.record_bytes() * questions as usize;
+            assert_eq!(answers.len(), expected);
+        }
+    });
+}
+
+#[test]
+fn a_flood_of_dump_requests_prints_few_dumps() {
+    let text = logged(|path| {
+        let mut stream = connect(path);
+        let mut bytes = Vec::new();
+        for _ in 0..2000 {
+            old_request(RequestKind::DumpRemaining).encode(Generation::G4, &mut bytes);
+            // So that each is printed, and none takes the place of another that waits.
+            old_request(RequestKind::Query).encode(Generation::G4, &mut bytes);
+        }
+        let mut answering = stream.try_clone().unwrap();
+        let asked = std::thread::spawn(move || stream.write_all(&bytes).unwrap());
+        let mut answers = vec![0; 2000 * Generation::G4.record_bytes()];
+        answering.read_exact(&mut answers).unwrap();
+        asked.join().unwrap();
+    });
+    let printed = text.matches("DUMP_REMAINING complete.").count();
+    assert!((1..=8).contains(&printed), "{printed} dumps");
+    assert_eq!(text.matches("Asks for dumps too often").count(), 1);
+}
+
+#[test]
+fn frames_of_a_newer_client_are_skipped_and_a_flood_of_them_ends_its_connection() {
+    let unknown = |count: usize| {
+        let mut bytes = Vec::new();
+        Frame::put_ack(&mut bytes, 1);
+        // A kind that nobody has yet.
+        bytes[4] = 0x7f;
+        bytes.repeat(count)
+    };
+    let text = logged(|path| {
+        let mut client = Client::connect(path);
+        assert_eq!(client.receive(), ("resync", 0));
+        client.send(|out| out.extend(unknown(5000)));
+        client.send(|out| Frame::put(out, FrameKind::Flush, |_out| {}));
+        assert_eq!(client.receive(), ("ack", 0));
+        let mut flood = client.stream.try_clone().unwrap();
+        // Until the server does not take any more: 64 MB, or it would have to be fast to read.
+        let sent = std::thread::spawn(move || flood.write_all(&unknown(1 << 22)).is_ok());
+        assert_eq!(client.receive(), ("refused", 0));
+        assert!(!sent.join().unwrap(), "all of it was read");
+    });
+    assert!(text.contains("too many frames without events"), "{text}");
+}

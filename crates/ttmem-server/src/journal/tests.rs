@@ -36,7 +36,7 @@ fn join(ledger: &mut Ledger, pid: u32) -> u32 {
 fn depart(ledger: &mut Ledger, journal: &Journal, slot: u32) {
     let process = ledger.process(slot).expect("it lives");
     journal.depart(slot, process, |device| ledger.logical_id(device));
-    ledger.depart(slot, Departure::Died, 0);
+    ledger.depart(slot, Departure::Ended, 0);
 }
 
 fn times(ledger: &mut Ledger, journal: &Journal, count: usize, pid: Option<u32>) -> Vec<u64> {

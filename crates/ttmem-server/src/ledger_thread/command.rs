@@ -1,11 +1,14 @@
 //! What the ledger thread is asked to do.
 
+use crate::ingest::Recovery;
 use crate::log::DumpKind;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
-use ttmem_ledger::{Anomaly, Departure, ProcessIdentity, ProcessState, Released, Resync};
+use ttmem_ledger::{
+    Anomaly, Departure, Leaving, ProcessIdentity, ProcessState, Released, Resync, Resyncing,
+};
 
 /// A process, as the sessions count them; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,7 +18,7 @@ pub(crate) struct ProcessNumber(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionNumber(pub(crate) u64);
 
-/// One thing for the ledger thread to do. They are done in the order they come.
+/// One thing for the ledger thread to do. Those of one lane are done in the order they come.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A process joins, with the pid it claims to have.
@@ -28,12 +31,8 @@ pub(crate) enum Command {
     LegacyQuery(SessionNumber, Generation, Request),
     /// Prints a dump or summary on the server's log.
     Print(DumpKind),
-    /// A reader waits for a view.
-    Publish,
-    /// Replies when all commands before this one are done.
-    CatchUp {
-        reply: Sender<()>,
-    },
+    /// Replies when the last of its copies, one in each lane, is reached.
+    Pass(Arc<Sender<()>>),
     /// Forgets a process on a user's request.
     Forget {
         pid: u32,
@@ -48,7 +47,6 @@ pub(crate) enum Command {
         time: u64,
         reply: Sender<u64>,
     },
-    Stop,
 }
 
 /// What happened to a process that has joined.
@@ -58,10 +56,9 @@ pub(crate) enum ProcessCommand {
     State(ProcessState, u32),
     /// What its next events refer to, in the order they came.
     Define(Vec<Definition>),
-    /// Its events in the order they came, times in nanoseconds since the epoch.
-    Events(Vec<Event>),
-    /// Events that were read from its memory after its death, in the order of their times.
-    Recovered(Vec<Event>),
+    Events(Reports),
+    /// What it left in its memory, to be read and applied after its death.
+    Recover(Box<Recovery>),
     /// Reports that were refused while they were read, and how many.
     Refuse(Anomaly, u64),
     /// Events that nobody will ever see.
@@ -76,11 +73,77 @@ pub(crate) enum ProcessCommand {
     ResyncBegan,
     /// Its whole state, to replace what is known.
     Resync(Resync),
+    /// The same, in the middle of it.
+    Resyncing(Resync, Box<Resyncing>),
     /// How it ended, and when.
     Depart(Departure, u64),
+    /// The same, in the middle of it.
+    Departing(Departure, u64, Box<Leaving>),
+}
+
+/// Events of a process in the order they came, times in nanoseconds since the epoch; and how far
+/// they are applied.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    pub(crate) events: Vec<Event>,
+    /// Whether they were read from its memory after its death.
+    pub(crate) recovered: bool,
+    pub(super) applied: usize,
+    /// What was wrong with those that are applied, by index.
+    pub(super) anomalies: Vec<(usize, Anomaly)>,
+}
+
+impl From<Vec<Event>> for Reports {
+    fn from(events: Vec<Event>) -> Self {
+        Self {
+            events,
+            ..Self::default()
+        }
+    }
+}
+
+impl Reports {
+    pub(crate) fn recovered(events: Vec<Event>) -> Self {
+        Self {
+            recovered: true,
+            ..Self::from(events)
+        }
+    }
 }
 
 impl Command {
+    /// About what it takes while it waits.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let beside = match self {
+            Self::Process(_, ProcessCommand::Events(reports)) => size_of_val(&*reports.events),
+            Self::Process(_, ProcessCommand::Define(definitions)) => {
+                definitions.iter().map(definition_bytes).sum()
+            }
+            Self::Process(_, ProcessCommand::Resync(resync)) => {
+                let definitions = resync.definitions.iter().map(definition_bytes);
+                resync.state.len() + definitions.sum::<usize>()
+            }
+            _small => 0,
+        };
+        size_of::<Self>() + beside
+    }
+
+    /// Events that it has to apply; a whole state counts as one.
+    pub(super) fn reports(&self) -> usize {
+        match self {
+            Self::Process(_, ProcessCommand::Events(reports)) => {
+                reports.events.len() - reports.applied
+            }
+            Self::Process(
+                _,
+                ProcessCommand::Resync(_)
+                | ProcessCommand::Resyncing(..)
+                | ProcessCommand::Recover(_),
+            ) => 1,
+            _other => 0,
+        }
+    }
+
     pub(super) fn is_change(&self) -> bool {
         matches!(
             self,
@@ -106,4 +169,14 @@ pub(crate) enum Answer {
     Bytes(SessionNumber, Vec<u8>),
     /// A process was forgotten on request: its number means nothing any more.
     Forgotten(ProcessNumber),
+}
+
+/// What a definition costs while it is kept.
+pub(crate) fn definition_bytes(definition: &Definition) -> usize {
+    let beside = match definition {
+        Definition::Text { text, .. } => text.len(),
+        Definition::Mesh(mesh) => size_of_val(mesh.devices.as_slice()),
+        Definition::Cores { .. } | Definition::Device(_) => 0,
+    };
+    size_of::<Definition>() + beside
 }

@@ -1,9 +1,11 @@
 //! The thread with a log of its own, and what it keeps of events.
 
+mod fairness;
+
 use super::*;
-use crate::log::{Log, LogFileOptions, LogTarget};
-use ttmem_event::Source;
-use ttmem_ledger::ProcessIdentity;
+use crate::log::{Log, LogFileOptions, LogFormat, LogOptions, LogTarget};
+use ttmem_event::{Class, Event, EventKind, Source};
+use ttmem_ledger::{Departure, ProcessIdentity, Resync};
 
 const PROCESS: ProcessNumber = ProcessNumber(1);
 
@@ -18,7 +20,7 @@ fn contradicted(format: LogFormat, quiet: bool) -> (String, Vec<Option<String>>)
         verbose: false,
     };
     let log = Log::start(LogTarget::File(LogFileOptions::new(&path)), options).unwrap();
-    let (answers, _answered) = bounded(16);
+    let (answers, _answered) = crossbeam_channel::bounded(16);
     let journal = Journal::default();
     let reader = journal.clone();
     let flags = rustix::event::EventfdFlags::empty();
@@ -49,15 +51,18 @@ fn contradicted(format: LogFormat, quiet: bool) -> (String, Vec<Option<String>>)
     let freed = EventKind::LegacyFreed { device: -1, id: 16 };
     let kinds = [allocated(64), allocated(128), freed];
     let events = kinds.map(|kind| Event { time: 5, kind }).to_vec();
-    assert!(ledger.send(Command::Join(PROCESS, identity, 7)));
-    assert!(ledger.send(Command::Process(PROCESS, ProcessCommand::Events(events))));
+    let join = Command::Join(PROCESS, identity, 7);
+    assert_eq!(ledger.send(Lane::Process(PROCESS), join), Pushed::Queued);
+    let events = Command::Process(PROCESS, ProcessCommand::Events(events.into()));
+    assert_eq!(ledger.send(Lane::Process(PROCESS), events), Pushed::Queued);
+    assert!(ledger.catch_up());
     let view = ledger.wait_for_view().unwrap();
     assert!(ledger.catch_up());
     let last = reader.last(10, None).document(&view);
     let anomalies = last.events.iter().map(|event| event.anomaly());
     let anomalies = anomalies.map(|anomaly| anomaly.map(str::to_owned));
     let anomalies = anomalies.collect();
-    assert!(ledger.send(Command::Stop));
+    ledger.stop();
     thread.join().unwrap();
     drop(log);
     (std::fs::read_to_string(path).unwrap(), anomalies)

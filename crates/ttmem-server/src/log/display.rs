@@ -1,7 +1,7 @@
 //! Small things as the log shows them: what is not known, and text from outside.
 
-use crate::peer::is_deceptive;
 use std::fmt::{self, Write as _};
+use ttmem_api::is_deceptive;
 
 /// A value, or a question mark where it is not known.
 #[derive(Debug, Clone, Copy)]

@@ -128,6 +128,10 @@ pub enum Note {
         pid: Option<u32>,
         message_type: u8,
     },
+    /// An old client asks for dumps more often than they are printed.
+    DumpsLeftOut {
+        pid: Option<u32>,
+    },
     /// Something of the server's own went wrong, and it carries on.
     ServerFailed {
         reason: String,

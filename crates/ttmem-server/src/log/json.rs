@@ -3,8 +3,7 @@
 //! An event is written in the form of the read API, a note in the form of its type.
 
 use serde::Serialize;
-use std::fmt::Write as _;
-use ttmem_api::Timestamp;
+use ttmem_api::{Timestamp, escape_json};
 
 use super::entry::Note;
 
@@ -22,14 +21,8 @@ pub(super) fn write_note(out: &mut String, time_nanos: u64, note: &Note) {
 
 pub(super) fn write_line<T: Serialize>(out: &mut String, line: &T) {
     let line = serde_json::to_string(line).expect("every line has a JSON form");
-    for character in line.chars() {
-        if character.is_control() {
-            // A terminal that shows the log must not obey what is in a name.
-            write!(out, "\\u{:04x}", u32::from(character)).expect("a String takes any text");
-        } else {
-            out.push(character);
-        }
-    }
+    // A terminal that shows the log must not obey what is in a name.
+    out.push_str(&escape_json(line));
     out.push('\n');
 }
 

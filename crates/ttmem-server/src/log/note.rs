@@ -66,6 +66,11 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
         Note::UnknownMessage { message_type, .. } => {
             writeln!(out, "Unknown message type: {message_type}")
         }
+        Note::DumpsLeftOut { pid } => writeln!(
+            out,
+            "⚠ [PID {}] Asks for dumps too often: some are left out",
+            OrUnknown(*pid)
+        ),
         Note::ServerFailed { reason } | Note::LogFailed { reason } => {
             writeln!(out, "{}", Escaped(reason))
         }
@@ -89,24 +94,7 @@ fn write_departure(out: &mut String, pid: OrUnknown<u32>, exit: &Exit) -> fmt::R
     let (buffer_mb, cb_mb) = (megabytes(buffer_bytes), megabytes(cb_bytes));
     let kernel_mb = megabytes(kernel_bytes);
     let why = match exit.departure {
-        Departure::Died => {
-            writeln!(
-                out,
-                "\n⚠️  Detected dead processes, cleaning up orphaned buffers...\n   \
-                 PID {pid} is dead, removing its buffers...\n   \
-                 ✓ Removed {buffers} buffers ({buffer_mb} MB) from PID {pid}"
-            )?;
-            if cbs > 0 {
-                writeln!(out, "   ✓ Removed {cbs} CBs ({cb_mb} MB) from PID {pid}")?;
-            }
-            if kernels > 0 {
-                writeln!(
-                    out,
-                    "   ✓ Removed {kernels} kernels ({kernel_mb} MB) from PID {pid}"
-                )?;
-            }
-            return writeln!(out);
-        }
+        Departure::Ended => "Ended",
         Departure::Goodbye => "Said goodbye",
         Departure::Replaced => "Replaced by another program",
         Departure::Forgotten => "Forgotten on request",

@@ -217,6 +217,10 @@ fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt:
                 "⚠ [PID {pid}] Left out {count} events: its totals are exact"
             )
         }
+        EventKind::NotTracked { .. } => writeln!(
+            out,
+            "⚠ [PID {pid}] Does not track everything: `ttmem status` says what and why"
+        ),
         _ => {
             write!(out, "· [PID {pid}] {}", event.name())?;
             write_fields(out, event)

@@ -7,6 +7,7 @@
 //! hold its permit only until its deadline.
 
 use super::admission::{Admission, Principal};
+use super::half_closed::HalfClosed;
 use super::http::{ReadState, Refusal};
 use super::limits::{HttpLimits, Permits};
 use super::pending::Pending;
@@ -27,6 +28,7 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -186,6 +188,7 @@ pub(super) struct Requester {
 pub(super) struct Connection {
     pub(super) permits: Arc<Permits>,
     stage: Mutex<Stage>,
+    has_request: AtomicBool,
 }
 
 /// How far a connection has come, and what it holds meanwhile.
@@ -216,6 +219,7 @@ impl Connection {
         Arc::new(Self {
             permits: Arc::clone(permits),
             stage: Mutex::new(stage),
+            has_request: AtomicBool::new(false),
         })
     }
 
@@ -250,6 +254,11 @@ impl Connection {
         *lock(&self.stage) = Stage::Stream(Some(ended));
     }
 
+    /// Whether a request came that is not answered by a stream.
+    pub(super) fn owes_document(&self) -> bool {
+        self.has_request.load(Ordering::Relaxed) && !matches!(*lock(&self.stage), Stage::Stream(_))
+    }
+
     /// Waits until the connection has lasted long enough.
     async fn deadline(&self) {
         tokio::time::sleep(self.permits.limits.connection_timeout).await;
@@ -274,8 +283,10 @@ impl Connection {
         transport: Transport,
         evicted: impl Future<Output = ()>,
     ) {
+        let stream = HalfClosed::new(stream, Arc::clone(&self));
         let paths = TowerToHyperService::new(router);
         let service = service_fn(|mut request: Request<Incoming>| {
+            self.has_request.store(true, Ordering::Relaxed);
             let admitted = self.admit(&request, &transport).map(|who| {
                 let connection = Arc::clone(&self);
                 request

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::fmt;
 use std::sync::Arc;
-use ttmem_api::{Problem, SCHEMA};
+use ttmem_api::{Problem, SCHEMA, escape_json};
 
 #[derive(Clone)]
 pub struct ReadState {
@@ -95,7 +95,8 @@ impl Refusal {
             detail: self.detail.clone(),
         };
         // Two strings and a number always have a JSON form.
-        serde_json::to_vec(&problem).unwrap_or_default()
+        let body = serde_json::to_string(&problem).unwrap_or_default();
+        escape_json(body).into_bytes()
     }
 }
 

@@ -11,6 +11,7 @@ mod blocks;
 mod connection;
 mod device;
 mod geometry_cache;
+mod half_closed;
 mod handlers;
 mod host;
 mod http;

@@ -28,7 +28,7 @@ use ttmem_api::routes::{
     BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FORGET, HEALTH, HISTORY, KERNELS, L1_MAP,
     LAST, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY, SNAPSHOT,
 };
-use ttmem_api::{HexId, StreamMessage, Timestamp};
+use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::{Device, Geometry, View};
 
 /// The description of the read API for programs.
@@ -208,7 +208,8 @@ where
         device: path.remove("device").unwrap_or_default(),
     };
     let body = blocking(requester, move || {
-        serde_json::to_vec(&handler(&context, query)?).map_err(Refusal::internal)
+        let document = serde_json::to_string(&handler(&context, query)?);
+        document.map(escape_json).map_err(Refusal::internal)
     });
     Ok(json(StatusCode::OK, body.await?))
 }

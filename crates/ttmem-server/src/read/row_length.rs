@@ -4,7 +4,7 @@
 //! make a page of 10,000 buffers half as dear again; what makes rows long are their texts and lists,
 //! and those are quickly measured. The rest of a row is bounded by its kind.
 
-use ttmem_api::{BufferRow, CbRow, KernelRow, ProgramRow};
+use ttmem_api::{BufferRow, CbRow, KernelRow, ProgramRow, escaped_json_growth};
 
 pub(super) trait RowLength {
     /// No fewer bytes than it has in JSON, with a comma behind it.
@@ -60,11 +60,11 @@ fn known(value: &Option<String>) -> u64 {
     value.as_deref().map_or(0, text)
 }
 
-/// A text with its quotes and a comma. What has to be escaped takes six bytes at most.
+/// A text with its quotes and a comma. What JSON escapes takes six bytes at most.
 fn text(value: &str) -> u64 {
     let is_escaped = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     let escaped = value.bytes().filter(|byte| is_escaped(byte)).count();
-    value.len() as u64 + 5 * escaped as u64 + 3
+    (value.len() + 5 * escaped + escaped_json_growth(value) + 3) as u64
 }
 
 #[cfg(test)]
@@ -73,14 +73,14 @@ mod tests {
     use serde::Serialize;
     use ttmem_api::{
         BinaryState, BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, ProgramDevice,
-        Timestamp,
+        Timestamp, escape_json,
     };
 
     const TIME: Timestamp = Timestamp::from_unix_nanos(u64::MAX);
 
     /// Fails unless a row of the largest values is as long as its bound says, and not much shorter.
     fn holds(row: &(impl RowLength + Serialize)) {
-        let written = serde_json::to_vec(row).unwrap().len() as u64 + 1;
+        let written = escape_json(serde_json::to_string(row).unwrap()).len() as u64 + 1;
         let bound = row.max_json_bytes();
         assert!(written <= bound, "{written} bytes, not {bound}");
         assert!(
@@ -92,7 +92,14 @@ mod tests {
     /// Texts that are short, long, and all that JSON escapes.
     fn texts() -> Vec<Option<String>> {
         let all: String = (0..=0x7f_u8).map(char::from).collect();
-        let texts = ["", "ttnn::add", "\u{1}\u{1f}\0", "ä–🦀", &all];
+        let texts = [
+            "",
+            "ttnn::add",
+            "\u{1}\u{1f}\0",
+            "ä–🦀",
+            "\u{7f}\u{9b}\u{202e}\u{e0041}",
+            &all,
+        ];
         let texts = texts.map(|text| Some(text.repeat(7)));
         std::iter::once(None).chain(texts).collect()
     }

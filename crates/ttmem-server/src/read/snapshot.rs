@@ -7,13 +7,13 @@ use super::device::{Listed, Listings, device};
 use super::host;
 use super::vocabulary;
 use ttmem_api::{
-    Anomalies, DeviceDetail, HexId, LeakCandidates, Mark, PeakBytes, Process, ProcessDevice,
-    Released, SCHEMA, Server, Snapshot, Timestamp,
+    Anomalies, DeviceDetail, HexId, IncompleteReason, LeakCandidates, Mark, PeakBytes, Process,
+    ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
-    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, PeakSet, ProcessIdentity,
-    ProcessView, View,
+    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, NotTracked, PeakSet,
+    ProcessIdentity, ProcessView, View,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -194,10 +194,12 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         let device = view.devices.get(*device as usize)?;
         Some(process_device(device, &held.totals))
     });
+    let reasons = incomplete_reasons(account.lost_events, &account.not_tracked());
     Process {
         state: vocabulary::process_state(facts.state),
         resyncing: facts.resyncing,
-        incomplete: account.lost_events > 0,
+        incomplete: !reasons.is_empty(),
+        incomplete_reasons: reasons,
         lost_events: account.lost_events,
         elided_events: account.elided_events,
         claimed_pid: facts.claimed_pid,
@@ -262,10 +264,12 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
             peak: Some(peak_bytes(|kind| totals.gauge(kind).peak().bytes)),
         })
     });
+    let reasons = incomplete_reasons(departed.lost_events, &departed.not_tracked);
     Process {
         devices: devices.collect(),
         state: ttmem_api::ProcessState::Exited,
-        incomplete: departed.lost_events > 0,
+        incomplete: !reasons.is_empty(),
+        incomplete_reasons: reasons,
         lost_events: departed.lost_events,
         elided_events: departed.elided_events,
         claimed_pid: departed.claimed_pid,
@@ -275,6 +279,20 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
         released: Some(released_at(&departed.exit)),
         ..identified(&departed.identity)
     }
+}
+
+fn incomplete_reasons(lost_events: u64, not_tracked: &[NotTracked]) -> Vec<IncompleteReason> {
+    let lost = (lost_events > 0).then(|| IncompleteReason {
+        reason: "events_lost".to_owned(),
+        count: lost_events,
+        detail: None,
+    });
+    let not_tracked = not_tracked.iter().map(|untracked| IncompleteReason {
+        reason: "not_tracked".to_owned(),
+        count: 1,
+        detail: Some(vocabulary::text(&untracked.to_string())),
+    });
+    lost.into_iter().chain(not_tracked).collect()
 }
 
 fn leak_candidates(held: &ttmem_ledger::Released) -> LeakCandidates {
@@ -314,6 +332,7 @@ fn identified(identity: &ProcessIdentity) -> Process {
         state: ttmem_api::ProcessState::Exited,
         source: vocabulary::source(identity.source),
         incomplete: false,
+        incomplete_reasons: Vec::new(),
         resyncing: false,
         lost_events: 0,
         elided_events: 0,

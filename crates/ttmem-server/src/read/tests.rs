@@ -17,7 +17,7 @@ use crate::history::Histories;
 use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
 use crate::stream::Streams;
-use crossbeam_channel::bounded;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -241,18 +241,33 @@ fn ledger_thread(ledger: Ledger) -> LedgerHandle {
     ledger_thread_of(&Arc::new(Mutex::new(ledger)))
 }
 
+/// Nobody is woken by what a test sends.
+fn wake() -> Arc<OwnedFd> {
+    let flags = rustix::event::EventfdFlags::empty();
+    Arc::new(rustix::event::eventfd(0, flags).unwrap())
+}
+
 /// The same for a ledger that the test goes on with.
 fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
     let ledger = Arc::clone(ledger);
-    let (commands, queue) = bounded(16);
-    let (handle, mut publisher) = LedgerHandle::to(commands);
+    let (handle, queue, mut publisher) = LedgerHandle::new(wake());
     thread::spawn(move || {
-        for command in queue {
+        loop {
+            let Some((command, _budget)) = queue.next() else {
+                publisher.publish_if_requested(&mut ledger.lock().unwrap());
+                // What the test does with the ledger by itself is announced by nobody.
+                publisher.invalidate();
+                queue.wait();
+                continue;
+            };
             let mut ledger = ledger.lock().unwrap();
             publisher.invalidate();
             match command {
-                Command::Publish => {}
-                Command::CatchUp { reply } => reply.send(()).unwrap(),
+                Command::Pass(reply) => {
+                    if let Some(reply) = Arc::into_inner(reply) {
+                        reply.send(()).unwrap();
+                    }
+                }
                 Command::Forget {
                     pid,
                     uid,
@@ -265,6 +280,7 @@ fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
                 }
                 other => panic!("readers do not ask {other:?}"),
             }
+            queue.done(0, None);
             publisher.publish_if_requested(&mut ledger);
             // What the test does with the ledger by itself is announced by nobody.
             publisher.invalidate();

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
-use ttmem_api::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp};
+use ttmem_api::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::View;
 
 /// Pieces of a stream that may wait for a reader; what it does not take stays in the journal.
@@ -220,7 +220,8 @@ fn put_message(text: &mut Vec<u8>, message: &StreamMessage) {
     }
     text.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
     // Numbers and strings always have a JSON form, which has no line ends.
-    let _written = serde_json::to_writer(&mut *text, message);
+    let body = serde_json::to_string(message).unwrap_or_default();
+    text.extend_from_slice(escape_json(body).as_bytes());
     text.extend_from_slice(b"\n\n");
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything that a server sent goes through here: names may hold anything.
 
+use ttmem_api::is_deceptive;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -134,13 +135,8 @@ fn is_plain(text: &str) -> bool {
 ///
 /// What could steer a terminal, reorder its neighbours or hide becomes a sign of its own.
 fn shown(grapheme: &str) -> (&str, usize) {
-    let harmless = |character: char| {
-        !character.is_control()
-            && !matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
     let wide = grapheme.width();
-    if wide > 0 && grapheme.chars().all(harmless) {
+    if wide > 0 && !grapheme.contains(is_deceptive) {
         (grapheme, wide)
     } else {
         ("\u{fffd}", 1)

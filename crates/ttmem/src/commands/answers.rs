@@ -6,7 +6,7 @@ use crate::output::{Output, Screen};
 use crate::render;
 use anyhow::Result;
 use std::io::Write;
-use ttmem_api::ApiClient;
+use ttmem_api::{ApiClient, escape_json};
 
 pub(super) fn status(
     client: &ApiClient,
@@ -16,7 +16,10 @@ pub(super) fn status(
 ) -> Result<()> {
     let snapshot = patiently(|| client.snapshot())?;
     if options.json {
-        output.print(&format!("{}\n", serde_json::to_string_pretty(&snapshot)?))?;
+        output.print(&format!(
+            "{}\n",
+            escape_json(serde_json::to_string_pretty(&snapshot)?)
+        ))?;
     } else {
         output.print(&render::status(&snapshot, screen.width, screen.color))?;
     }

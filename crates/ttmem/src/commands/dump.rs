@@ -8,7 +8,7 @@ use crate::output::{Output, Screen};
 use crate::render::{Dump, DumpRow, last_events};
 use anyhow::{Result, bail};
 use std::io::Write;
-use ttmem_api::{ApiClient, BufferRow, CbRow, KernelRow, SCHEMA};
+use ttmem_api::{ApiClient, BufferRow, CbRow, KernelRow, SCHEMA, escape_json};
 
 /// Rows asked for at once: a few megabytes of JSON.
 const PAGE_ROWS: u32 = 10_000;
@@ -22,7 +22,7 @@ pub(super) fn run(
     if let Some(count) = options.last {
         let last = patiently(|| client.last(count, options.pid))?;
         let text = if options.json {
-            format!("{}\n", serde_json::to_string(&last)?)
+            format!("{}\n", escape_json(serde_json::to_string(&last)?))
         } else {
             last_events(&last)
         };
@@ -100,7 +100,7 @@ impl<W: Write> DumpRun<'_, W> {
         self.complete &= self.each_page(|output, rows: &[R]| {
             for row in rows {
                 output.print(separator)?;
-                output.print(&serde_json::to_string(row)?)?;
+                output.print(&escape_json(serde_json::to_string(row)?))?;
                 separator = ",\n";
             }
             Ok(())

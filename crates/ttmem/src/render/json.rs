@@ -4,6 +4,7 @@ use crate::output::Output;
 use anyhow::{Result, ensure};
 use serde::{Serialize, Serializer};
 use std::time::Duration;
+use ttmem_api::escape_json;
 
 /// Prints a report, as JSON or as a text; fails if something in it is not as it should be.
 pub(crate) fn print_report(
@@ -28,7 +29,7 @@ pub(crate) fn json_report(
     let mut document = serde_json::to_value(report)?;
     document["schema"] = 1.into();
     document["problems"] = problems.into();
-    Ok(format!("{document:#}\n"))
+    Ok(escape_json(format!("{document:#}\n")))
 }
 
 /// A time in seconds, for fields that are a duration.

@@ -5,7 +5,7 @@ use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
-use ttmem_api::{LeakCandidates, Process};
+use ttmem_api::{LeakCandidates, Process, Released};
 use ttmem_tui::format::{bytes, count, counted, counted_as};
 use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
@@ -51,13 +51,10 @@ impl Page<'_, Report> {
     fn title(&self) -> String {
         let report = self.document;
         let ran = &report.ran;
-        let how = match ran.ended {
-            Ended::Exited(code) => format!("ended with code {code}"),
-            Ended::Killed(signal) => format!("was ended by signal {signal}"),
-        };
         let title = format!(
-            "{} {how} after {:.1} s",
+            "{} {} after {:.1} s",
             clip(&report.command_line(), COMMAND_WIDTH),
+            how(ran.ended),
             ran.took.as_secs_f64()
         );
         let mut text = self.paint.heading(&sentence("ttmem: ", &title, self.width));
@@ -152,9 +149,9 @@ impl Page<'_, Report> {
             (released.bytes > 0).then_some((process, released))
         });
         for (process, released) in released {
-            let programs = labels::programs_at_exit(released).unwrap_or_default();
-            let given = format!("{} {programs}", labels::held_at_exit(released));
-            text.push_str(&self.of_process(process, given.trim_end()));
+            let how = self.how_ended(process, released);
+            let given = labels::held_at_exit(&how, released);
+            text.push_str(&self.of_process(process, &given));
         }
         let running = u64::try_from(report.still_running()).unwrap_or(u64::MAX);
         if running > 0 {
@@ -168,6 +165,16 @@ impl Page<'_, Report> {
             text.push_str(&self.paint.warning(&line));
         }
         text
+    }
+
+    /// How a process ended, as far as it is known: of the program itself, whose parent we are, all.
+    fn how_ended(&self, process: &Process, released: &Released) -> String {
+        let ran = &self.document.ran;
+        let is_program = process.pid.map(i64::from) == Some(ran.pid.into());
+        match released.reason.as_str() {
+            "ended" | "goodbye" if is_program => how(ran.ended),
+            other => labels::departure(other).to_owned(),
+        }
     }
 
     fn of_process(&self, process: &Process, what: &str) -> String {
@@ -214,6 +221,12 @@ impl Page<'_, Report> {
         };
         let kinds = report.anomaly_kinds.iter();
         text.push_str(&self.kinds(kinds.map(|(kind, times)| (kind.as_str(), *times))));
+        for process in &report.processes {
+            for reason in &process.incomplete_reasons {
+                let line = self.of_process(process, &format!("INCOMPLETE, {}", reason.text()));
+                text.push_str(&self.paint.warning(&line));
+            }
+        }
         text.push_str(&self.unknown());
         text
     }
@@ -243,5 +256,12 @@ impl Page<'_, Report> {
         }
         text.push_str(&self.unknown());
         text
+    }
+}
+
+fn how(ended: Ended) -> String {
+    match ended {
+        Ended::Exited(code) => format!("ended with code {code}"),
+        Ended::Killed(signal) => format!("was ended by signal {signal}"),
     }
 }

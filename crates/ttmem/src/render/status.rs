@@ -130,7 +130,7 @@ impl Page<'_, Snapshot> {
                 process.devices.len().to_string(),
                 sum(|device| device.dram_bytes),
                 known(fullest.map(|(on, _peak)| bytes(on.dram_bytes))),
-                known(fullest.map(|(_on, peak)| bytes(peak))),
+                known(fullest.and_then(|(_on, peak)| peak).map(bytes)),
                 sum(|device| device.l1_bytes),
             ];
             text.push_str(&table.line(&cells, self.width));
@@ -159,12 +159,11 @@ impl Page<'_, Snapshot> {
             }
             if let Some(gone) = &process.released {
                 let peak = labels::fullest(&process.devices)
-                    .map(|(on, peak)| format!(", DRAM peak {} on device {}", bytes(peak), on.id));
-                let programs = labels::programs_at_exit(gone);
-                let programs = programs.map_or_else(String::new, |words| format!(" {words}"));
+                    .and_then(|(on, peak)| Some((on.id, peak?)))
+                    .map(|(id, peak)| format!(", DRAM peak {} on device {id}", bytes(peak)));
                 let what = format!(
-                    "{}{programs} at {}{}",
-                    labels::held_at_exit(gone),
+                    "{} at {}{}",
+                    labels::held_at_exit(labels::departure(&gone.reason), gone),
                     time_near(gone.time, self.document.time),
                     peak.unwrap_or_default(),
                 );
@@ -193,9 +192,11 @@ impl Page<'_, Snapshot> {
 fn process_notes(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
     if process.incomplete {
+        let reasons = process.incomplete_reasons.iter();
+        let reasons: Vec<String> = reasons.map(|reason| reason.text()).collect();
         notes.push(format!(
-            "INCOMPLETE, {} lost: its totals cannot be trusted",
-            counted(process.lost_events, "event")
+            "INCOMPLETE, its totals cannot be trusted: {}",
+            reasons.join(", ")
         ));
     }
     if process.resyncing {

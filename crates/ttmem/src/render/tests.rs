@@ -7,12 +7,20 @@ use std::path::Path;
 
 use ttmem_api::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device, HexId,
-    KernelKind, KernelRow, KernelUsage, LeakCandidates, MemoryClass, Process, ProcessDevice,
-    ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    IncompleteReason, KernelKind, KernelRow, KernelUsage, LeakCandidates, MemoryClass, Process,
+    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 use super::dump::DumpRow;
 use super::{Dump, MIN_WIDTH, status};
+
+pub(crate) fn reason(reason: &str, count: u64, detail: Option<&str>) -> IncompleteReason {
+    IncompleteReason {
+        reason: reason.to_owned(),
+        count,
+        detail: detail.map(str::to_owned),
+    }
+}
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -186,6 +194,7 @@ pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         state: ProcessState::Live,
         source: Source::Attached,
         incomplete: false,
+        incomplete_reasons: Vec::new(),
         resyncing: false,
         lost_events: 0,
         elided_events: 0,
@@ -237,6 +246,14 @@ fn troubled() -> Snapshot {
     devices[4].system.peak_bytes = MIB;
     let mut incomplete = process(4001, "python", &devices[..2]);
     incomplete.incomplete = true;
+    incomplete.incomplete_reasons = vec![
+        reason("events_lost", 12, None),
+        reason(
+            "not_tracked",
+            1,
+            Some("dataflow buffers are not tracked: no `x`"),
+        ),
+    ];
     incomplete.lost_events = 12;
     incomplete.anomalies = 3;
     let mut resyncing = process(4002, "demo_of_a_model_with_a_long_name", &devices[2..4]);
@@ -264,7 +281,7 @@ fn troubled() -> Snapshot {
         bytes: 3 * GIB,
         buffer_bytes: 3 * GIB,
         time: ago(30),
-        reason: "died".into(),
+        reason: "ended".into(),
     });
     let mut snapshot = snapshot(
         devices,
@@ -290,6 +307,7 @@ fn galaxy() -> Snapshot {
     let process = process(4_194_304, "python", &devices);
     let mut incomplete = self::process(4005, "pytest", &devices[9..10]);
     incomplete.incomplete = true;
+    incomplete.incomplete_reasons = vec![reason("events_lost", 1, None)];
     incomplete.lost_events = 1;
     snapshot(devices, vec![process, incomplete])
 }

@@ -176,7 +176,7 @@ impl Destination {
             screen.color = false;
         }
         let text = if json {
-            format!("{:#}\n", report.json())
+            ttmem_api::escape_json(format!("{:#}\n", report.json()))
         } else {
             render::ran(report, screen)
         };

@@ -3,7 +3,7 @@
 use super::report::Ran;
 use super::watch::{Watched, Whose};
 use super::*;
-use crate::render::tests::{device, process, snapshot};
+use crate::render::tests::{device, process, reason, snapshot};
 use std::time::Duration;
 use ttmem_api::{
     CbUsage, ClassUsage, Device, KernelUsage, LeakCandidates, Process, ProcessState, Released,
@@ -110,9 +110,17 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         bytes: 3 << 20,
         buffer_bytes: 3 << 20,
         time: Timestamp::from_unix_nanos(0),
-        reason: "died".into(),
+        reason: "ended".into(),
     });
     second.lost_events = 7;
+    second.incomplete_reasons = vec![
+        reason("events_lost", 7, None),
+        reason(
+            "not_tracked",
+            1,
+            Some("scratchpads are not tracked: no `x`"),
+        ),
+    ];
     let late = snapshot(vec![device(0, 0)], vec![second]);
     let mut watched = Watched::new(Whose::All, &snapshot(Vec::new(), Vec::new()));
     assert!(watched.take(&early) > 0);
@@ -124,9 +132,11 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     for line in [
         "ttmem: python model.py ended with code 0 after 12.3 s",
         "2 processes tracked",
+        "  pid 200 python: INCOMPLETE, 7 events lost",
+        "  pid 200 python: INCOMPLETE, scratchpads are not tracked: no `x`",
         "held after close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
-        "  pid 200 python: died, held at exit 3 buffers: 3.0 MiB",
+        "  pid 200 python: ended, held at exit 3 buffers: 3.0 MiB",
         "still running: 1 process, no longer tracked",
         "anomalies 0, lost 7 events, elided 0 events",
     ] {

@@ -18,7 +18,7 @@ const ENDS: [&str; 2] = [" ended with code ", " was ended by signal "];
 
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The exit code as shells tell it: `ttmem run` tells of signals in no other way.
     code: Option<i32>,
     stdout: String,
@@ -28,7 +28,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Reads what a run in this folder has left: the files of its streams and `result`.
-    pub(super) fn read(status: ExitStatus, folder: &Path) -> Self {
+    pub(crate) fn read(status: ExitStatus, folder: &Path) -> Self {
         let shown = folder.to_string_lossy();
         let text = |name: &str| {
             // A program that tells nothing has no file; one that should have differs by that.
@@ -77,25 +77,60 @@ impl Outcome {
 
     /// The first difference from another run, named.
     pub(super) fn difference(&self, tracked: &Self) -> Option<String> {
+        self.difference_of_answers(tracked).or_else(|| {
+            let streams = [
+                ("stderr", &self.stderr, &tracked.stderr),
+                ("stdout", &self.stdout, &tracked.stdout),
+            ];
+            let mut streams = streams.into_iter();
+            streams.find_map(|(what, plain, tracked)| named_difference(what, plain, tracked))
+        })
+    }
+
+    /// The first difference in how it ended and in what it told, whatever it printed.
+    pub(crate) fn difference_of_answers(&self, tracked: &Self) -> Option<String> {
         if self.code != tracked.code {
             return Some(format!(
                 "exit code: plain {:?}, tracked {:?}\n{}",
                 self.code, tracked.code, tracked.stderr
             ));
         }
-        [
-            ("result", &self.result, &tracked.result),
-            ("stderr", &self.stderr, &tracked.stderr),
-            ("stdout", &self.stdout, &tracked.stdout),
-        ]
-        .into_iter()
-        .find_map(|(what, plain, tracked)| {
-            let (number, [plain, tracked]) = first_difference(plain, tracked)?;
-            Some(format!(
-                "{what}, line {number}:\n  plain:   {plain}\n  tracked: {tracked}"
-            ))
-        })
+        named_difference("result", &self.result, &tracked.result)
     }
+
+    /// What the program told.
+    pub(crate) fn result(&self) -> &str {
+        &self.result
+    }
+
+    pub(crate) fn succeeded(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// Adds something to what the program told.
+    pub(crate) fn tell(&mut self, what: &str) {
+        self.result.push('\n');
+        self.result.push_str(what);
+    }
+
+    /// A run that printed nothing.
+    #[cfg(test)]
+    pub(crate) fn of(code: i32, result: &str) -> Self {
+        Self {
+            code: Some(code),
+            stdout: String::new(),
+            stderr: String::new(),
+            result: result.to_owned(),
+        }
+    }
+}
+
+/// The first difference of two texts, with the name of what they are.
+fn named_difference(what: &str, plain: &str, tracked: &str) -> Option<String> {
+    let (number, [plain, tracked]) = first_difference(plain, tracked)?;
+    Some(format!(
+        "{what}, line {number}:\n  plain:   {plain}\n  tracked: {tracked}"
+    ))
 }
 
 /// The first line at which two texts part, and what each has there.
@@ -118,18 +153,9 @@ fn first_difference<'t>(one: &'t str, other: &'t str) -> Option<(usize, [&'t str
 mod tests {
     use super::*;
 
-    fn outcome(code: i32, result: &str) -> Outcome {
-        Outcome {
-            code: Some(code),
-            stdout: String::new(),
-            stderr: String::new(),
-            result: result.to_owned(),
-        }
-    }
-
     #[test]
     fn a_report_is_taken_from_the_end_of_what_was_said() {
-        let mut run = outcome(0, "");
+        let mut run = Outcome::of(0, "");
         assert_eq!(run.take_report(), None);
         let said = "ttmem: python ended with code 0 after 1 s\nand more";
         run.stderr = format!("own words\n{said}");
@@ -151,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_a_terminal_shows_is_compared_without_order() {
-        let mut one = outcome(0, "");
+        let mut one = Outcome::of(0, "");
         let mut other = one.clone();
         one.stdout = "log\n^CTraceback".to_owned();
         other.stdout = "Traceback\n^Clog".to_owned();
@@ -165,16 +191,20 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_named() {
-        let plain = outcome(0, "a\nb");
+        let plain = Outcome::of(0, "a\nb");
         assert_eq!(plain.difference(&plain), None);
-        let other = plain.difference(&outcome(0, "a\nc")).expect("another line");
+        let other = plain
+            .difference(&Outcome::of(0, "a\nc"))
+            .expect("another line");
         assert!(
             other.starts_with("result, line 2:\n  plain:   b\n  tracked: c"),
             "{other}"
         );
-        let shorter = plain.difference(&outcome(0, "a")).expect("a line less");
+        let shorter = plain.difference(&Outcome::of(0, "a")).expect("a line less");
         assert!(shorter.ends_with("tracked: (no more)"), "{shorter}");
-        let code = plain.difference(&outcome(3, "a\nb")).expect("another code");
+        let code = plain
+            .difference(&Outcome::of(3, "a\nb"))
+            .expect("another code");
         assert!(
             code.starts_with("exit code: plain Some(0), tracked Some(3)"),
             "{code}"

@@ -63,7 +63,7 @@ impl Row {
             // What could not be compared was not, because of an error of the comparison itself.
             is_wrong |= matches!(word, "differs" | "not compared");
             cells.push(word.to_owned());
-            let Some(said) = said.map(|said| with_short_name(&said)) else {
+            let Some(said) = said else {
                 continue;
             };
             match said_of.iter_mut().find(|(before, _parts)| *before == said) {
@@ -75,7 +75,7 @@ impl Row {
         notes.extend(grouped.map(|(said, parts)| format!("{}: {said}", parts.join(", "))));
         for (family, why) in summary.given_up() {
             is_wrong = true;
-            notes.push(format!("{family} was given up: {}", with_short_name(why)));
+            notes.push(format!("{family} was given up: {why}"));
         }
         if let Some(failure) = &tried.failure {
             let whose = if tried.is_ours {
@@ -88,29 +88,6 @@ impl Row {
         cells.push(notes.join("; "));
         Self { cells, is_wrong }
     }
-}
-
-/// A text whose mangled name, if it ends with one, is the class and the function only.
-fn with_short_name(said: &str) -> String {
-    let Some((before, mangled)) = said.split_once("_ZN") else {
-        return said.to_owned();
-    };
-    let mut rest = mangled.strip_prefix('K').unwrap_or(mangled);
-    let mut parts = Vec::new();
-    loop {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let length = rest[..digits].parse::<usize>().ok();
-        let Some(part) = length.and_then(|length| rest[digits..].get(..length)) else {
-            break;
-        };
-        parts.push(part);
-        rest = &rest[digits + part.len()..];
-    }
-    if parts.is_empty() {
-        return said.to_owned();
-    }
-    let last = &parts[parts.len().saturating_sub(2)..];
-    format!("{before}`{}`", last.join("::"))
 }
 
 /// The page with the rows.
@@ -175,28 +152,15 @@ mod tests {
         let given_up = row("status: kernels: on\nstatus: kernels: off, an odd layout\n");
         assert!(given_up.is_wrong);
         assert!(table(&[given_up]).contains("kernels was given up: an odd layout"));
-        let off = row("status: kernels: off, no _ZNK2tt8tt_metal6Kernel12compute_hashEv\n");
+        let off = row("status: kernels: off, no `Kernel::compute_hash`\n");
         assert!(!off.is_wrong);
         assert!(table(&[off]).contains("kernels: no `Kernel::compute_hash`"));
     }
 
     #[test]
     fn what_is_said_of_several_parts_is_said_once() {
-        let off = "status: buffers: off, no _ZN1a1bE\nstatus: failures: off, no _ZN1a1bE\n";
+        let off = "status: buffers: off, no `a::b`\nstatus: failures: off, no `a::b`\n";
         let page = table(&[row(off, None, false)]);
         assert!(page.contains("| slow dispatch; buffers, failures: no `a::b` |"));
-    }
-
-    #[test]
-    fn names_are_shortened_to_class_and_function() {
-        let cases = [
-            ("no _ZN2tt5Class3runEPKNS0_6DeviceE", "no `Class::run`"),
-            ("no _ZNK5Class2idEv", "no `Class::id`"),
-            ("a text of another kind", "a text of another kind"),
-            ("no _ZN99x", "no _ZN99x"),
-        ];
-        for (said, expected) in cases {
-            assert_eq!(with_short_name(said), expected);
-        }
     }
 }

@@ -218,7 +218,7 @@ fn a_program_that_another_process_ran_over_is_not_resident() {
             .dispatch(1);
     }
     assert_eq!(world.geometry(0).cb_resident_bytes, Some(640));
-    world.depart(two, Departure::Died);
+    world.depart(two, Departure::Ended);
     assert_eq!(world.geometry(0).cb_resident_bytes, Some(0));
 }
 

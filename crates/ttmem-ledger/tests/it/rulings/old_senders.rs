@@ -103,7 +103,7 @@ fn what_old_senders_do_not_tell_is_unknown_and_not_guessed() {
     assert_eq!((l1.union_bytes, l1.largest_free_bytes), (100, None));
     // Of two sources the better one is named; alone, the old one is.
     assert_eq!(view.devices[0].source, Some(Source::Attached));
-    world.depart(old, Departure::Died);
+    world.depart(old, Departure::Ended);
     assert_eq!(world.geometry(0).occupied_bytes, Some(L1_BASE * 64));
 }
 

@@ -104,7 +104,7 @@ fn a_ring_that_was_given_up_is_gone_on_with() {
         let pushed = threads.map(|thread| thread.join().unwrap());
         let seen = read(&mut ring.consumer().unwrap());
         // Somebody always gets it, and nothing is overwritten.
-        assert!(!ring.is_owned());
+        assert!(!ring.is_taken());
         let mut sorted = seen.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, pushed.into_iter().flatten().collect::<Vec<u8>>());

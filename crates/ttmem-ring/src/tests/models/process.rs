@@ -2,9 +2,9 @@
 
 use super::{ALL, outcomes, push, read, ring};
 use crate::flush::{Doorbell, Flush};
-use crate::page::{FIRST_GENERATION, Page};
+use crate::page::{FIRST_GENERATION, Page, Rival};
 use crate::published::Published;
-use crate::sync::{AtomicU32, Ordering, UnsafeCell};
+use crate::sync::{AtomicU32, Ordering, UnsafeCell, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
@@ -94,6 +94,67 @@ fn who_sees_the_decision_sees_the_client() {
 #[should_panic(expected = "decided without a client")]
 fn the_word_of_the_record_path_is_not_enough_to_use_the_client() {
     decide(Page::word);
+}
+
+/// How a copy of the library goes on after it looked at the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Start {
+    Leads,
+    Forwards,
+    /// Looks again until the other has withdrawn or leads.
+    Waits,
+    Withdraws,
+}
+
+/// Two copies of the library, each with a page of its own, start at the same time; `claim` is how
+/// they say so. The first goes first.
+fn start_both(claim: fn(&Page<Complete>)) -> Vec<[Start; 2]> {
+    let seen = outcomes(ALL, move || {
+        let pages = [0, 1].map(|_copy| Arc::new(Page::undecided()));
+        let starting = [0, 1].map(|copy| {
+            let (own, other) = (Arc::clone(&pages[copy]), Arc::clone(&pages[1 - copy]));
+            thread::spawn(move || {
+                claim(&own);
+                match other.as_rival() {
+                    Rival::Leader => Start::Forwards,
+                    Rival::Candidate if copy == 0 => Start::Waits,
+                    Rival::Candidate => {
+                        own.withdraw();
+                        Start::Withdraws
+                    }
+                    Rival::None => {
+                        own.lead();
+                        Start::Leads
+                    }
+                }
+            })
+        });
+        let started = starting.map(|thread| thread.join().unwrap());
+        assert_ne!(started, [Start::Leads; 2], "both lead");
+        started
+    });
+    seen.into_iter().collect()
+}
+
+#[test]
+fn of_two_copies_that_start_at_once_at_most_one_leads() {
+    use Start::{Forwards, Leads, Waits, Withdraws};
+    assert_eq!(
+        start_both(Page::claim),
+        [
+            [Leads, Forwards],
+            [Leads, Withdraws],
+            [Forwards, Leads],
+            [Waits, Leads],
+            [Waits, Withdraws],
+        ]
+    );
+}
+
+#[test]
+#[should_panic(expected = "both lead")]
+fn a_claim_without_its_fence_may_be_overlooked() {
+    start_both(Page::claim_unfenced);
 }
 
 /// In which order the pump looks.
@@ -204,4 +265,76 @@ fn the_pump_does_not_sleep_through_a_ring() {
 #[should_panic(expected = "sleeps through it")]
 fn a_count_read_relaxed_may_be_newer_than_what_it_stands_for() {
     ring_for(Doorbell::count);
+}
+
+/// What the pump does between saying that it sleeps and its last look at the rings.
+#[derive(Clone, Copy, Debug)]
+enum Barrier {
+    /// Has every thread pass a fence, as the system call does.
+    Membarrier,
+    Missing,
+}
+
+/// How often two threads woke the pump, and whether it slept in the end.
+type Woken = (usize, bool);
+
+/// Two threads record one event each while the pump goes to sleep.
+fn sleep(barrier: Barrier) -> Vec<Woken> {
+    let seen = outcomes(Some(3), move || {
+        let page = Arc::new(Page::<Complete>::undecided());
+        let doorbell = Arc::new(Doorbell::default());
+        // The kernel looks at the word and puts a thread to sleep in one step.
+        let asleep = Arc::new(Mutex::new(false));
+        let rings = [ring(1), ring(1)];
+        let recording = rings.map(|ring| {
+            let producer = ring.claim().unwrap();
+            let (page, doorbell) = (Arc::clone(&page), Arc::clone(&doorbell));
+            let asleep = Arc::clone(&asleep);
+            thread::spawn(move || {
+                push(&producer, 0, 1);
+                let wakes = page.must_wake_pump() && page.take_sleeper();
+                if wakes {
+                    doorbell.ring();
+                    *asleep.lock().unwrap() = false;
+                }
+                wakes
+            })
+        });
+        let pumping = {
+            let (doorbell, asleep) = (Arc::clone(&doorbell), Arc::clone(&asleep));
+            thread::spawn(move || {
+                let mut consumers = rings.map(|ring| ring.consumer().unwrap());
+                page.announce_sleep();
+                match barrier {
+                    Barrier::Membarrier => fence(Ordering::SeqCst),
+                    Barrier::Missing => {}
+                }
+                let count = doorbell.read();
+                let seen: usize = consumers.iter_mut().map(|ring| read(ring).len()).sum();
+                let mut asleep = asleep.lock().unwrap();
+                *asleep = seen == 0 && page.is_pump_asleep() && doorbell.count() == count;
+                seen
+            })
+        };
+        let woken = recording.map(|thread| thread.join().unwrap());
+        let seen = pumping.join().unwrap();
+        let slept = *asleep.lock().unwrap();
+        assert!(!slept, "sleeps through {} events", 2 - seen);
+        (woken.iter().filter(|woke| **woke).count(), seen == 0)
+    });
+    seen.into_iter().collect()
+}
+
+#[test]
+fn an_idle_pump_is_woken_once_by_the_first_event() {
+    assert_eq!(
+        sleep(Barrier::Membarrier),
+        [(0, false), (1, false), (1, true)]
+    );
+}
+
+#[test]
+#[should_panic(expected = "sleeps through")]
+fn without_the_barrier_a_pump_may_sleep_through_an_event() {
+    sleep(Barrier::Missing);
 }

@@ -32,7 +32,7 @@ fn rings(number: u32, tail: u64, head: u64, records: &[(u64, Event)]) -> Vec<u8>
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(0, b"TTMEMRNG");
     put(8, &LAYOUT_HASH.to_le_bytes());
-    for (at, word) in [(16, 1), (20, 8), (24, 4), (28, 8 * number)] {
+    for (at, word) in [(16, 2), (20, 8), (24, 4), (28, 8 * number)] {
         put(at, &u32::to_le_bytes(word));
     }
     put(2048, &head.to_le_bytes());
@@ -70,17 +70,18 @@ fn refusal(handed: HandedSegment) -> KeepSegmentError {
         .expect_err("no segment")
 }
 
-fn commands(memory: &HandedMemory) -> (bool, Vec<ProcessCommand>) {
-    let mut commands = Vec::new();
-    let left_in_order = memory.recover(&Clock::UNIX_NANOS, &mut |command| commands.push(command));
-    (left_in_order, commands)
+fn commands(memory: HandedMemory) -> (bool, Vec<ProcessCommand>) {
+    let left_in_order = memory.left_in_order();
+    let mut recovery = Recovery::new(memory, Clock::UNIX_NANOS);
+    let commands = std::iter::from_fn(|| recovery.next().map(|(command, _units)| command));
+    (left_in_order, commands.collect())
 }
 
 #[test]
 fn a_segment_is_kept_and_the_same_one_again_takes_its_place() {
     let mut memory = HandedMemory::default();
     for kind in [SegmentKind::Rings, SegmentKind::Dictionary] {
-        for number in [0, 1, 63] {
+        for number in [0, 1, 12] {
             let new = handed(kind, number, &[0; 100]);
             assert!(memory.is_new(&new));
             memory.keep(new).expect("a sealed memory");
@@ -98,11 +99,11 @@ fn a_segment_is_kept_and_the_same_one_again_takes_its_place() {
 fn what_is_no_sealed_memory_of_the_said_length_is_not_kept() {
     let rings = SegmentKind::Rings;
     let bytes = &[0; 64];
-    let mut many = handed(rings, 64, bytes);
-    assert!(matches!(refusal(many), KeepSegmentError::Number(64)));
+    let mut many = handed(rings, MAX_RING_SEGMENTS, bytes);
+    assert!(matches!(refusal(many), KeepSegmentError::Number(_)));
     for (kind, most) in [
-        (rings, MAX_RING_SEGMENT_BYTES),
-        (SegmentKind::Dictionary, MAX_DICTIONARY_SEGMENT_BYTES),
+        (rings, MAX_RING_BYTES),
+        (SegmentKind::Dictionary, MAX_DICTIONARY_BYTES),
     ] {
         // Sparse: it costs its owner nothing.
         let huge = memory(&[], SealFlags::empty());
@@ -182,9 +183,9 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
     }
     let position = |ring, position| RingPosition { ring, position };
     // Positions never go back, and rings that cannot be are not remembered.
-    memory.drain_to([position(0, 3), position(0, 1), position(512, 9)]);
+    memory.drain_to([position(0, 3), position(0, 1), position(65_528, 9)]);
     assert_eq!(memory.drained.len(), 1);
-    let (left_in_order, commands) = commands(&memory);
+    let (left_in_order, commands) = commands(memory);
     assert!(!left_in_order);
     let [
         ProcessCommand::Define(definitions),
@@ -193,7 +194,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
             lost_events,
             ..
         },
-        ProcessCommand::Recovered(events),
+        ProcessCommand::Events(Reports { events, .. }),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");
@@ -221,7 +222,7 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
     let segments = [
         honest,
         // The wrong place, a head beyond all slots, a record that is no event, no segment at all.
-        handed(SegmentKind::Rings, 1, &rings(5, 0, 0, &[])),
+        handed(SegmentKind::Rings, 1, &rings(0, 0, 0, &[])),
         handed(SegmentKind::Rings, 2, &rings(2, 0, 5, &[])),
         handed(
             SegmentKind::Rings,
@@ -236,11 +237,11 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
     for segment in segments {
         memory.keep(segment).expect("a sealed memory");
     }
-    let (left_in_order, commands) = commands(&memory);
+    let (left_in_order, commands) = commands(memory);
     assert!(left_in_order, "segment 0 says that it left in order");
     let [
         ProcessCommand::Define(definitions),
-        ProcessCommand::Recovered(events),
+        ProcessCommand::Events(Reports { events, .. }),
         ProcessCommand::Refuse(anomaly, count),
     ] = commands.as_slice()
     else {
@@ -251,12 +252,61 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
     assert_eq!((*anomaly, *count), (Anomaly::Malformed, 7));
 }
 
+/// Each segment is short enough; all of them are not.
+#[test]
+fn the_segments_of_a_process_have_a_bound_in_sum() {
+    let mut memory = HandedMemory::default();
+    let part = MAX_RING_BYTES / 4;
+    for number in 0..6 {
+        let sparse = self::memory(&[], SealFlags::empty());
+        ftruncate(&sparse, part).expect("a length");
+        fcntl_add_seals(&sparse, SEALS).expect("seals");
+        let segment = HandedSegment {
+            kind: SegmentKind::Rings,
+            number,
+            bytes: part,
+            descriptor: sparse,
+        };
+        assert_eq!(memory.keep(segment).is_ok(), number < 4);
+    }
+    assert_eq!(memory.segments.len(), 4);
+}
+
+/// A process cannot have so many rings, however small they are.
+#[test]
+fn rings_of_segments_that_overlap_are_not_read_without_end() {
+    let rings = u32::try_from(MAX_RINGS).expect("a few");
+    let bytes = (2048 + MAX_RINGS * 256).next_multiple_of(4096) + MAX_RINGS * 4 * 64;
+    let mut memory = HandedMemory::default();
+    for number in 0..3 {
+        let mut header = self::rings(0, 0, 1, &[]);
+        header.truncate(4096);
+        header[20..24].copy_from_slice(&rings.to_le_bytes());
+        let sparse = self::memory(&header, SealFlags::empty());
+        ftruncate(&sparse, bytes as u64).expect("a length");
+        fcntl_add_seals(&sparse, SEALS).expect("seals");
+        let segment = HandedSegment {
+            kind: SegmentKind::Rings,
+            number,
+            bytes: bytes as u64,
+            descriptor: sparse,
+        };
+        memory.keep(segment).expect("a sealed memory");
+    }
+    let (_left, commands) = commands(memory);
+    // Two segments too many, and a record of zeroes in the first.
+    let [ProcessCommand::Refuse(Anomaly::Malformed, 3)] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+}
+
 /// Eight full rings of a million zeros each are more than anybody reads.
 #[test]
 fn what_is_read_of_one_process_has_a_bound() {
     let slots: u64 = 1 << 20;
+    let segment_bytes = 4096 + 8 * slots * 64;
     let sparse = memory(&[], SealFlags::empty());
-    ftruncate(&sparse, MAX_RING_SEGMENT_BYTES).expect("a length");
+    ftruncate(&sparse, segment_bytes).expect("a length");
     let mut header = rings(0, 0, slots, &[]);
     header.truncate(4096);
     header[24..28].copy_from_slice(&(1_u32 << 20).to_le_bytes());
@@ -271,11 +321,11 @@ fn what_is_read_of_one_process_has_a_bound() {
     let segment = HandedSegment {
         kind: SegmentKind::Rings,
         number: 0,
-        bytes: MAX_RING_SEGMENT_BYTES,
+        bytes: segment_bytes,
         descriptor: sparse,
     };
     memory.keep(segment).expect("a sealed memory");
-    let (_left, commands) = commands(&memory);
+    let (_left, commands) = commands(memory);
     let [
         ProcessCommand::Lost { gone_events, .. },
         ProcessCommand::Refuse(_, count),

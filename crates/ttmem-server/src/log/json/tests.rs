@@ -23,7 +23,7 @@ fn any_text_survives_and_none_steers_a_terminal() {
     let mut line = String::new();
     let reason = all.clone();
     write_note(&mut line, 0, &Note::LogFailed { reason });
-    assert!(!line.trim_end().contains(char::is_control));
+    assert!(!line.trim_end().contains(ttmem_api::is_deceptive));
     assert_eq!(parse(&line)["reason"], all);
 }
 
@@ -42,7 +42,7 @@ fn notes_are_objects_too() {
     );
     let exit = Exit {
         time: 0,
-        departure: Departure::Died,
+        departure: Departure::Ended,
         released: Released {
             buffers: 3,
             ..Released::default()
@@ -50,7 +50,7 @@ fn notes_are_objects_too() {
     };
     let departed = object(&Note::ProcessDeparted { pid: None, exit });
     assert_eq!(departed["event"], "process_departed");
-    assert_eq!(departed["released"]["reason"], "died");
+    assert_eq!(departed["released"]["reason"], "ended");
     assert_eq!(departed["released"]["buffers"], 3);
     assert_eq!(departed.get("pid"), Some(&Json::Null));
     let started = object(&Note::ServerStarted {

@@ -22,7 +22,7 @@ fn departed(departure: Departure, released: Released) -> String {
 }
 
 #[test]
-fn a_death_is_told_with_what_was_removed() {
+fn a_departure_takes_one_line() {
     let released = Released {
         buffers: 150,
         buffer_bytes: 26_738_688,
@@ -31,30 +31,8 @@ fn a_death_is_told_with_what_was_removed() {
         kernels: 30,
         kernel_bytes: 208_896,
     };
-    assert_eq!(
-        departed(Departure::Died, released),
-        "\n⚠️  Detected dead processes, cleaning up orphaned buffers...\n   \
-         PID 1714322 is dead, removing its buffers...\n   \
-         ✓ Removed 150 buffers (25.5 MB) from PID 1714322\n   \
-         ✓ Removed 800 CBs (22.4 MB) from PID 1714322\n   \
-         ✓ Removed 30 kernels (0.199219 MB) from PID 1714322\n\n"
-    );
-    assert_eq!(
-        departed(Departure::Died, Released::default()),
-        "\n⚠️  Detected dead processes, cleaning up orphaned buffers...\n   \
-         PID 1714322 is dead, removing its buffers...\n   \
-         ✓ Removed 0 buffers (0 MB) from PID 1714322\n\n"
-    );
-}
-
-#[test]
-fn other_departures_take_one_line() {
-    let released = Released {
-        buffers: 1,
-        buffer_bytes: 1 << 20,
-        ..Released::default()
-    };
     for (departure, why) in [
+        (Departure::Ended, "Ended"),
         (Departure::Goodbye, "Said goodbye"),
         (Departure::Replaced, "Replaced by another program"),
         (Departure::Forgotten, "Forgotten on request"),
@@ -62,7 +40,8 @@ fn other_departures_take_one_line() {
         assert_eq!(
             departed(departure, released),
             format!(
-                "✗ [PID 1714322] {why}, released 1 buffers (1 MB), 0 CBs (0 MB), 0 kernels (0 MB)\n"
+                "✗ [PID 1714322] {why}, released 150 buffers (25.5 MB), 800 CBs (22.4 MB), \
+                 30 kernels (0.199219 MB)\n"
             )
         );
     }

@@ -349,6 +349,11 @@ fn marks_and_gaps() {
         happened(EventKind::EventsElided { count: 7 }),
         "⚠ [PID 2657333] Left out 7 events: its totals are exact\n"
     );
+    let (what, why) = (TextId(1), TextId(2));
+    assert_eq!(
+        happened(EventKind::NotTracked { what, why }),
+        "⚠ [PID 2657333] Does not track everything: `ttmem status` says what and why\n"
+    );
 }
 
 #[test]

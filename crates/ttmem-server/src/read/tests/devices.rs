@@ -135,7 +135,7 @@ fn processes_have_their_peaks() {
     apply(&mut ledger, process, 7, allocated(2, Class::Dram, at, 64));
     run_program(&mut ledger, process);
     let gone = joined(&mut ledger, 4002);
-    ledger.depart(gone, Departure::Died, 9);
+    ledger.depart(gone, Departure::Ended, 9);
     let served = Served::new(ledger);
     let answer = served.client().processes().unwrap();
     let snapshot = served.client().snapshot().unwrap();

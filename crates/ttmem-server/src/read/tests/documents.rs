@@ -1,8 +1,11 @@
 //! What a snapshot says of devices and processes, known and unknown.
 
 use super::*;
-use ttmem_api::{MemoryClass, PeakBytes, ProcessState, Snapshot};
-use ttmem_event::{CacheResult, CbKind, CoreType, DispatchPath, KernelId, KernelKind, ProgramId};
+use ttmem_api::{MemoryClass, PeakBytes, Process, ProcessState, Snapshot};
+use ttmem_event::{
+    CacheResult, CbKind, CoreType, Definition, DispatchPath, KernelId, KernelKind, ProgramId,
+    TextId,
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -308,9 +311,19 @@ fn processes_live_detached_and_gone() {
     apply(&mut ledger, live, 5, allocated(1, Class::Dram, at, 2048));
     apply(&mut ledger, live, 6, EventKind::MeshClosed { mesh: BOTH });
     apply(&mut ledger, live, 7, EventKind::EventsLost { count: 2 });
+    for process in [live, gone] {
+        for (id, text) in [(71, "scratchpads"), (72, "no `x`\u{202e}")] {
+            let (id, text) = (TextId(id), text.to_owned());
+            ledger
+                .define(process, &Definition::Text { id, text })
+                .unwrap();
+        }
+        let (what, why) = (TextId(71), TextId(72));
+        apply(&mut ledger, process, 8, EventKind::NotTracked { what, why });
+    }
     ledger.set_connections(live, 2);
     ledger.set_state(detached, ttmem_ledger::ProcessState::Detached);
-    ledger.depart(gone, Departure::Died, 9).unwrap();
+    ledger.depart(gone, Departure::Ended, 9).unwrap();
 
     let snapshot = snapshot_of(ledger);
     let [live, detached, gone] = snapshot.processes.as_slice() else {
@@ -322,18 +335,30 @@ fn processes_live_detached_and_gone() {
         Some("abababababababababababababababab")
     );
     assert_eq!((live.incomplete, live.lost_events), (true, 2));
+    let reasons = |process: &Process| {
+        let reasons = process.incomplete_reasons.iter();
+        let reasons = reasons.map(|each| format!("{}: {}", each.reason, each.text()));
+        reasons.collect::<Vec<_>>().join("; ")
+    };
+    let not_tracked = "not_tracked: scratchpads are not tracked: no `x`\u{202e}";
+    let both = format!("events_lost: 2 events lost; {not_tracked}");
+    assert_eq!(reasons(live), both);
     let leaks = live.leak_candidates;
     assert_eq!((leaks.buffers, leaks.bytes), (1, 2 * 12 * 2048));
     assert_eq!(live.released, None);
     assert_eq!(detached.state, ProcessState::Detached);
     assert_eq!((detached.connections, detached.incomplete), (0, false));
     assert_eq!((gone.pid, gone.state), (Some(4003), ProcessState::Exited));
+    assert_eq!(
+        (gone.incomplete, reasons(gone)),
+        (true, not_tracked.to_owned())
+    );
     assert_eq!((gone.inherited_frees, gone.devices.len()), (0, 0));
     let released = gone.released.as_ref().unwrap();
     assert_eq!((released.buffers, released.bytes), (1, 2 * 12 * 2048));
     assert_eq!(
         (released.reason.as_str(), released.time.unix_nanos()),
-        ("died", 9)
+        ("ended", 9)
     );
 
     let server = &snapshot.server;

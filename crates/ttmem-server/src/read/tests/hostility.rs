@@ -177,10 +177,8 @@ fn forgetting_needs_a_known_process_of_the_same_user() {
 
 #[test]
 fn a_server_that_stops_says_so() {
-    let (commands, queue) = bounded(1);
-    drop(queue);
-    let (ledger, publisher) = LedgerHandle::to(commands);
-    drop(publisher);
+    let (ledger, queue, publisher) = LedgerHandle::new(wake());
+    drop((queue, publisher));
     let state = state(ledger, facts);
     let http = HttpThread::start(state, HttpLimits::SOCKET, None).unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
@@ -288,6 +286,30 @@ fn a_reader_that_does_not_read_loses_its_permit() {
     stalled.set_read_timeout(Some(WATCHDOG)).unwrap();
     let part = ended(&mut stalled);
     assert!(part.len() < 1_000_000, "{} bytes were sent", part.len());
+}
+
+#[test]
+fn a_reader_that_ends_its_side_behind_its_request_is_answered() {
+    let served = Served::with(empty_ledger(), HttpLimits::SOCKET, || {
+        // Long enough that its end is seen before the answer is made.
+        thread::sleep(Duration::from_millis(50));
+        facts()
+    });
+    let half_closed = |request: &[u8]| {
+        let mut stream = UnixStream::connect(&served.path).unwrap();
+        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+        stream.write_all(request).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        ended(&mut stream)
+    };
+    for _ in 0..5 {
+        let answer = half_closed(b"GET /api/v1/snapshot HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.contains("\"schema\":1"), "{answer}");
+    }
+    // What is no whole request ends with its connection.
+    let answer = half_closed(b"GET /api/v1/snapshot HTTP/1.1\r\nHost: x");
+    assert!(!answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 #[test]

@@ -159,9 +159,8 @@ fn a_marks_name_is_short_and_printable() {
 fn ready_while_the_ledger_answers() {
     let served = Served::new(empty_ledger());
     served.client().ready().unwrap();
-    let (commands, queue) = bounded(1);
+    let (ledger, queue, _publisher) = LedgerHandle::new(wake());
     drop(queue);
-    let (ledger, _publisher) = LedgerHandle::to(commands);
     let http = HttpThread::start(state(ledger, facts), HttpLimits::SOCKET, None).unwrap();
     for (path, code) in [("/readyz", 503), ("/healthz", 200), ("/api/v1/mark", 405)] {
         let (mut near, far) = UnixStream::pair().unwrap();

@@ -170,7 +170,7 @@ fn an_event_of_a_process_that_is_gone_has_no_names() {
     live.ledger
         .lock()
         .unwrap()
-        .depart(live.process, Departure::Died, 9);
+        .depart(live.process, Departure::Ended, 9);
     let mut reader = live.follow(Some(0));
     let event = next_event(&mut reader).event;
     assert_eq!((event.pid, event.process), (Some(4001), None));

@@ -4,9 +4,9 @@ use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
-    CoreType, Device, HexId, HostProcess, KernelUsage, LeakCandidates, Mark, MemoryClass,
-    PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,
-    Snapshot, Source,
+    CoreType, Device, HexId, HostProcess, IncompleteReason, KernelUsage, LeakCandidates, Mark,
+    MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA,
+    Server, Snapshot, Source,
 };
 
 const MIB: u64 = 1 << 20;
@@ -235,6 +235,25 @@ impl World {
         }
     }
 
+    fn incomplete_reasons(self, place: u32) -> Vec<IncompleteReason> {
+        let reason = |reason: &str, count, detail: Option<&str>| IncompleteReason {
+            reason: reason.to_owned(),
+            count,
+            detail: detail.map(str::to_owned),
+        };
+        if !(self.busy && place % 5 == 2) {
+            return Vec::new();
+        }
+        vec![
+            reason("events_lost", 12, None),
+            reason(
+                "not_tracked",
+                1,
+                Some("scratchpads are not tracked: no `Kernel::name`"),
+            ),
+        ]
+    }
+
     fn process(self, place: u32) -> Process {
         let state = match place % 8 {
             3 => ProcessState::Detached,
@@ -279,6 +298,7 @@ impl World {
             state,
             source: Source::Attached,
             incomplete: self.busy && place % 5 == 2,
+            incomplete_reasons: self.incomplete_reasons(place),
             resyncing: self.busy && place == 4,
             lost_events: if self.busy && place % 5 == 2 { 12 } else { 0 },
             elided_events: 0,
@@ -301,7 +321,7 @@ impl World {
                 bytes: 512 * MIB,
                 buffer_bytes: 512 * MIB,
                 time: ago(20),
-                reason: "died".to_owned(),
+                reason: "ended".to_owned(),
             }),
             host: (!gone).then(|| HostProcess {
                 command: Some(self.name("python3 serve.py --model llama-8b --batch 32", place)),

@@ -109,7 +109,7 @@ pub(super) enum Weight {
 impl Weight {
     pub(super) fn of(event: &LastEvent) -> Self {
         match event.event.as_str() {
-            "allocation_failed" | "clashed" | "events_lost" => Self::Failure,
+            "allocation_failed" | "clashed" | "events_lost" | "not_tracked" => Self::Failure,
             "events_elided" => Self::Notable,
             "config_ring_reserved"
                 if value(&event.fields, "stalled") == Some(&FieldValue::Flag(true)) =>
@@ -187,6 +187,7 @@ mod tests {
             "events_elided",
             "forked",
             "stack_noted",
+            "not_tracked",
         ];
         let names = names();
         assert!(names.len() > 40, "{names:?}");

@@ -201,7 +201,7 @@ fn doubt(data: &Data) -> Option<String> {
     let count = processes.filter(|process| process.incomplete).count();
     (count > 0).then(|| {
         let who = format::counted_as(count as u64, "process", "processes");
-        format!("Events of {who} were lost: some of this may have been freed.")
+        format!("Reports of {who} were lost or refused: some of this may have been freed.")
     })
 }
 

@@ -49,7 +49,7 @@ pub(super) const SORTS: &[Sort<Process>] = &[
         Number(fullest(&process.devices).map(|(on, _peak)| on.dram_bytes))
     }),
     Sort::descending(7, |process| {
-        Number(fullest(&process.devices).map(|(_on, peak)| peak))
+        Number(fullest(&process.devices).and_then(|(_on, peak)| peak))
     }),
     Sort::descending(8, |process| holds(process, |on| on.l1_bytes)),
     Sort::descending(9, |process| holds(process, |on| on.l1_small_bytes)),
@@ -110,7 +110,10 @@ pub(super) fn process_cells(
             ),
             plain,
         ),
-        Cell::inked(known_bytes(on_fullest.map(|(_, peak)| peak), theme), plain),
+        Cell::inked(
+            known_bytes(on_fullest.and_then(|(_, peak)| peak), theme),
+            plain,
+        ),
         size(|on| on.l1_bytes),
         size(|on| on.l1_small_bytes),
         size(|on| on.trace_bytes),

@@ -49,13 +49,11 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut remark = |text, ink| remarks.push(Remark { text, ink });
     if let Some(released) = &process.released {
-        let programs = labels::programs_at_exit(released).unwrap_or_default();
-        let text = format!("{} {programs}", labels::held_at_exit(released));
-        remark(text.trim_end().to_owned(), Ink::Faint);
+        let how = labels::departure(&released.reason);
+        remark(labels::held_at_exit(how, released), Ink::Faint);
     }
-    if process.incomplete {
-        let lost = counted(process.lost_events, "event");
-        remark(format!("{lost} lost: figures may be wrong"), Ink::Warning);
+    for reason in &process.incomplete_reasons {
+        remark(reason.text(), Ink::Warning);
     }
     if process.resyncing {
         remark(

@@ -156,7 +156,7 @@ fn enter_opens_a_process_and_escape_comes_back() {
     press(&mut view, &[Key::End, Key::Enter], &data);
     let screen = drawn(&mut view, &data, &Chosen::default(), (120, 40));
     assert!(
-        screen.contains("died, held at exit 77 buffers: 512.0 MiB"),
+        screen.contains("ended, held at exit 77 buffers: 512.0 MiB"),
         "{screen}"
     );
 }
@@ -293,7 +293,8 @@ fn figures_are_summed_up_and_peaks_are_not() {
     assert_eq!(held(&process.devices, |on| on.dram_bytes), dram);
     // The peak is of the device that the figure beside it is of.
     let (on, peak) = fullest(&process.devices).expect("it has devices");
-    assert_eq!(on.peak.map(|peak| peak.dram), Some(peak));
+    assert_eq!(on.peak.map(|peak| peak.dram), peak);
+    assert!(peak.is_some());
     assert!(
         process
             .devices
@@ -301,6 +302,15 @@ fn figures_are_summed_up_and_peaks_are_not() {
             .all(|other| other.dram_bytes <= on.dram_bytes)
     );
     assert_eq!(fullest(&[]), None);
+    // An unknown peak is not one of 0 bytes.
+    let without = ttmem_api::ProcessDevice {
+        peak: None,
+        ..on.clone()
+    };
+    assert_eq!(
+        fullest(std::slice::from_ref(&without)),
+        Some((&without, None))
+    );
 }
 
 #[test]

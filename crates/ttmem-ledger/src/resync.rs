@@ -1,0 +1,242 @@
+//! A process's whole state, sent anew: built aside a part at a time, then put in the place of what
+//! was known.
+//!
+//! Until then the ledger has what was known before, and others go on. What is aside
+//! uses devices, but books nothing on them.
+
+use crate::follower::Follower;
+use crate::ledger::{Leaving, Ledger};
+use crate::process::Process;
+use ttmem_account::state::Loading;
+use ttmem_account::{Account, GaugeKind};
+use ttmem_event::Definition;
+use ttmem_event::wire::Clock;
+
+/// The whole state of a process, as it sent it.
+#[derive(Clone, Debug)]
+pub struct Resync {
+    /// What its state and its events refer to.
+    pub definitions: Vec<Definition>,
+    /// The bytes of its account.
+    pub state: Vec<u8>,
+    /// How to read the times in there.
+    pub clock: Clock,
+    pub lost_events: u64,
+    /// Events it elided so far.
+    pub elided_events: u64,
+}
+
+/// A state on its way into the ledger.
+///
+/// Either [`Ledger::go_on_with_resync`] is called until it is done, or
+/// [`Ledger::abandon_resync`].
+#[derive(Debug)]
+pub struct Resyncing {
+    /// The process as it will be, without its account: that is in its stage.
+    fresh: Process,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// So many definitions are known.
+    Defining(Box<Account>, usize),
+    Loading(Box<Loading>),
+    /// It is loaded, and what was known before is on its way out.
+    Leaving(u64, Box<Leaving>),
+    Done,
+}
+
+/// What a definition costs at least, in work units.
+const DEFINITION_WORK: u64 = 4;
+
+impl Ledger {
+    /// Replaces all that is known of a process by what it sent anew.
+    pub fn resync(&mut self, index: u32, resync: &Resync) {
+        if let Some(mut resyncing) = self.begin_resync(index) {
+            while !self.go_on_with_resync(index, resync, &mut resyncing, u64::MAX) {}
+        }
+    }
+
+    /// Begins to build what a process sends anew; `None` if there is no such process.
+    pub fn begin_resync(&mut self, index: u32) -> Option<Resyncing> {
+        let known = self.processes.get(index as usize)?.as_ref()?;
+        let mut fresh = Process::new(known.facts.identity.clone());
+        let account = Box::new(std::mem::take(&mut fresh.account));
+        let stage = Stage::Defining(account, 0);
+        Some(Resyncing { fresh, stage })
+    }
+
+    /// Goes on for so many work units; true when the new state is in place.
+    pub fn go_on_with_resync(
+        &mut self,
+        index: u32,
+        resync: &Resync,
+        going: &mut Resyncing,
+        work: u64,
+    ) -> bool {
+        let until = self.work.saturating_add(work);
+        loop {
+            if self.work >= until && !matches!(going.stage, Stage::Done) {
+                return false;
+            }
+            going.stage = match std::mem::replace(&mut going.stage, Stage::Done) {
+                Stage::Defining(account, known) => {
+                    self.define_aside(index, resync, &mut going.fresh, account, known, until)
+                }
+                Stage::Loading(mut loading) => {
+                    if !self.load_aside(index, resync, &mut going.fresh, &mut loading, until) {
+                        going.stage = Stage::Loading(loading);
+                        return false;
+                    }
+                    let (account, latest) = loading.finish();
+                    going.fresh.account = account;
+                    match self.begin_leaving(index) {
+                        Some(leaving) => Stage::Leaving(latest, Box::new(leaving)),
+                        None => {
+                            self.leave_devices(&going.fresh.devices);
+                            Stage::Done
+                        }
+                    }
+                }
+                Stage::Leaving(latest, mut leaving) => {
+                    if !self.go_on_leaving(index, &mut leaving, until - self.work) {
+                        going.stage = Stage::Leaving(latest, leaving);
+                        return false;
+                    }
+                    self.put_in_place(index, resync, &mut going.fresh, *leaving, latest);
+                    Stage::Done
+                }
+                Stage::Done => return true,
+            };
+        }
+    }
+
+    fn define_aside(
+        &mut self,
+        index: u32,
+        resync: &Resync,
+        fresh: &mut Process,
+        mut account: Box<Account>,
+        mut known: usize,
+        until: u64,
+    ) -> Stage {
+        while let Some(definition) = resync.definitions.get(known) {
+            if self.work >= until {
+                return Stage::Defining(account, known);
+            }
+            let before = account.work();
+            self.aside(index, fresh, |limits, follower| {
+                // A refusal is counted where it happens.
+                let _refused = account.define(definition, limits, follower);
+            });
+            self.work += DEFINITION_WORK + (account.work() - before);
+            known += 1;
+        }
+        Stage::Loading(Box::new(Loading::new(*account)))
+    }
+
+    fn load_aside(
+        &mut self,
+        index: u32,
+        resync: &Resync,
+        fresh: &mut Process,
+        loading: &mut Loading,
+        until: u64,
+    ) -> bool {
+        let (before, work) = (loading.account().work(), until - self.work);
+        let clock = |ticks| resync.clock.unix_nanos_at(ticks);
+        let is_done = self.aside(index, fresh, |limits, follower| {
+            loading.go_on(&resync.state, &clock, limits, follower, work)
+        });
+        self.work += loading.account().work() - before;
+        is_done
+    }
+
+    /// Lets an account work that is no part of the ledger yet: it uses devices, but books nothing.
+    fn aside<T>(
+        &mut self,
+        index: u32,
+        fresh: &mut Process,
+        work: impl FnOnce(&ttmem_account::Limits, &mut Follower<'_>) -> T,
+    ) -> T {
+        let mut follower = Follower {
+            process: index,
+            source: fresh.facts.identity.source,
+            visible: &fresh.facts.identity.visible_devices,
+            slots: &mut fresh.devices,
+            table: &mut self.table,
+            anomalies: &mut self.anomalies,
+            effects: None,
+            omitted_effects: &mut self.omitted_effects,
+            device_limit: self.limits.devices,
+            order: self.events,
+            aside: true,
+        };
+        work(&self.limits.account, &mut follower)
+    }
+
+    /// Puts what was built aside in the place of what was known.
+    fn put_in_place(
+        &mut self,
+        index: u32,
+        resync: &Resync,
+        fresh: &mut Process,
+        leaving: Leaving,
+        latest: u64,
+    ) {
+        let identity = fresh.facts.identity.clone();
+        let mut fresh = std::mem::replace(fresh, Process::new(identity));
+        let slot = self.processes.get_mut(index as usize);
+        let Some(old) = slot.and_then(Option::take) else {
+            return self.leave_devices(&fresh.devices);
+        };
+        self.release_holdings(index, &old, leaving);
+        fresh.facts.claimed_pid = old.facts.claimed_pid;
+        fresh.facts.connections = old.facts.connections;
+        let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
+        self.book_all(&mut fresh, latest);
+        let account = &mut fresh.account;
+        account.take_over(&old.account, resync.lost_events, resync.elided_events);
+        for (anomaly, count) in account.facts().anomalies.iter() {
+            let known = old.account.facts().anomalies.of(anomaly);
+            self.anomalies.add(anomaly, count.saturating_sub(known));
+        }
+        self.restore_marks(&mut fresh, &old);
+        self.restore_devices(index, &mut fresh, &old, &peaks_before);
+        self.processes[index as usize] = Some(fresh);
+    }
+
+    /// Adds a process's holdings to the devices.
+    fn book_all(&mut self, fresh: &mut Process, latest: u64) {
+        let (order, events) = (fresh.account.order(), self.events);
+        let mut moments = Vec::new();
+        let held = fresh.account.facts().devices.iter();
+        for ((slot, number), held) in (0..).zip(&fresh.devices).zip(held) {
+            let device = self.table.change(*number);
+            let raised = device.totals.add(held.totals, latest, events);
+            for gauge in GaugeKind::all() {
+                let raised = raised[gauge.index()];
+                let peaks = &mut device.peaks[gauge.index()];
+                *peaks += u64::from(raised);
+                // A device's peak that came with this state has all that lives in it, an
+                // earlier one has none of it.
+                moments.push((slot, gauge, *peaks, if raised { order } else { 0 }));
+            }
+        }
+        for (slot, gauge, number, order) in moments {
+            fresh.account.set_moment(slot, gauge, number, order);
+        }
+    }
+
+    /// What was aside uses no device any more.
+    pub fn abandon_resync(&mut self, going: &Resyncing) {
+        self.leave_devices(&going.fresh.devices);
+    }
+
+    fn leave_devices(&mut self, devices: &[u32]) {
+        for device in devices {
+            self.table.change(*device).references -= 1;
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Programs that end right after their first call, and servers that do not take part in it.
+
+use super::{assert_holds, entries, released};
+use crate::support::c_program::{Ended, Linked, Story, Workshop};
+use crate::support::server::TestServer;
+use crate::support::wait_until;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde_json::Value;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+/// Few, some, and more than a pump takes over at once.
+const COUNTS: [u64; 3] = [1, 12, 3000];
+
+/// Runs programs that record and end at once; every event of theirs must be known.
+fn ends_at_once(mode: &str, code: Option<i32>, signal: Option<i32>) {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    let expected = Ended {
+        code,
+        signal,
+        ..Ended::unharmed(0)
+    };
+    for count in COUNTS {
+        let story = Story::begin(&program, &[mode, &count.to_string()], &server.socket());
+        let pid = story.pid();
+        assert_eq!(story.end(), expected);
+        let process = released(&server, pid);
+        assert_eq!(process["released"]["buffers"], count, "{process}");
+        assert_eq!(process["released"]["reason"], "died", "{process}");
+        assert_eq!(process["incomplete"], false, "{process}");
+        assert_eq!(process["name"], "ends.c.made", "{process}");
+    }
+}
+
+#[test]
+fn every_event_is_known_of_a_program_that_exits_at_once() {
+    ends_at_once("_exit", Some(5), None);
+}
+
+#[test]
+fn every_event_is_known_of_a_program_that_aborts_at_once() {
+    ends_at_once("abort", None, Some(6));
+}
+
+#[test]
+fn every_event_is_known_of_a_program_that_is_killed_at_once() {
+    ends_at_once("kill", None, Some(9));
+}
+
+#[test]
+fn every_event_of_two_hundred_short_programs_is_known() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    for _program in 0..200 {
+        let story = Story::begin(&program, &["_exit", "3"], &server.socket());
+        assert_eq!(story.end(), Ended::unharmed(5));
+    }
+    // Of each: a device and a mesh opened, three buffers.
+    let applied = || server.status()["server"]["events_applied"].clone();
+    wait_until("all events of all programs are applied", || {
+        applied() == 200 * 5
+    });
+}
+
+#[test]
+fn a_child_that_exits_at_once_is_known_with_what_it_freed_of_its_parents() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    let mut story = Story::begin(&program, &["child", "12"], &server.socket());
+    let child = story.reaches("child")[0];
+    let process = released(&server, child);
+    assert_eq!(process["released"]["buffers"], 12, "{process}");
+    assert_eq!(process["inherited_frees"], 1, "{process}");
+    assert_eq!(story.end(), Ended::unharmed(5));
+}
+
+#[test]
+fn a_program_that_becomes_another_before_the_server_looks_holds_nothing() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    server.signal("STOP");
+    let story = Story::begin(&program, &["exec", "12"], &server.socket());
+    let comm = format!("/proc/{}/comm", story.pid());
+    wait_until("it is another program", || {
+        std::fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n")
+    });
+    server.signal("CONT");
+    let process = released(&server, story.pid());
+    assert_eq!(process["released"]["buffers"], 12, "{process}");
+    assert_eq!(process["released"]["reason"], "replaced", "{process}");
+}
+
+/// The events of a process have the times at which they were recorded, not those of another clock.
+#[test]
+fn events_that_were_never_sent_have_their_times() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    let before = server.status()["time"].clone();
+    let story = Story::begin(&program, &["_exit", "12"], &server.socket());
+    let pid = story.pid();
+    assert_eq!(story.end(), Ended::unharmed(5));
+    released(&server, pid);
+    let after = server.status()["time"].clone();
+    let pid = pid.to_string();
+    let output = server.ask(&["dump", "--last", "20", "--pid", &pid, "--json"]);
+    let dump: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let events = dump["events"].as_array().expect("a list of events");
+    let buffers = events
+        .iter()
+        .filter(|event| event["event"] == "buffer_allocated");
+    let times: Vec<&str> = buffers.filter_map(|event| event["time"].as_str()).collect();
+    assert_eq!(times.len(), 12, "{dump}");
+    // As text: to the second, and one second either way for a clock that is measured for moments.
+    let second = |time: &str| time.get(..19).expect("a time").to_owned();
+    let (before, after) = (
+        before.as_str().expect("a time"),
+        after.as_str().expect("a time"),
+    );
+    let (first, last) = (times.iter().min(), times.iter().max());
+    assert!(
+        second(before) <= second(first.expect("twelve")),
+        "{before} {times:?}"
+    );
+    assert!(
+        second(last.expect("twelve")) <= second(after),
+        "{times:?} {after}"
+    );
+}
+
+/// A listener that accepts nobody and has no room for more.
+fn full_listener(path: &Path) -> (OwnedFd, Vec<OwnedFd>) {
+    let stream = |flags| {
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .expect("a socket")
+    };
+    let address = SocketAddrUnix::new(path).expect("a short path");
+    let listener = stream(SocketFlags::CLOEXEC);
+    rustix::net::bind(&listener, &address).expect("a free path");
+    rustix::net::listen(&listener, 1).expect("a listener");
+    let mut waiting = Vec::new();
+    loop {
+        let socket = stream(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+        if rustix::net::connect(&socket, &address).is_err() {
+            return (listener, waiting);
+        }
+        waiting.push(socket);
+    }
+}
+
+#[test]
+fn a_server_that_never_accepts_holds_up_no_first_call() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("limits.c", Linked::Dynamically);
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("ttmem.sock");
+    let (listener, waiting) = full_listener(&socket);
+    let stories: Vec<Story> = (0..10)
+        .map(|_program| {
+            let mut story = Story::begin(&program, &["alone"], &socket);
+            // A call that waited for the server would wait for ever.
+            story.reaches("alone");
+            story
+        })
+        .collect();
+    drop((listener, waiting));
+    std::fs::remove_file(&socket).expect("the socket of the listener");
+    // What could not be handed over at the first call is as soon as there is somebody.
+    let server = TestServer::start_in(folder, &[]);
+    for story in stories {
+        wait_until("the server knows what it holds", || {
+            super::held(&server.process(story.pid())).0 == 3
+        });
+        assert_holds(&server, story.pid(), 3);
+        assert_eq!(story.end(), Ended::unharmed(9));
+    }
+}
+
+/// Whether a process has been given ring memory.
+fn has_rings(pid: u32) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets
+        .into_iter()
+        .any(|target| target.to_string_lossy().contains("ttmem-rings"))
+}
+
+/// Runs a server as a user; whether it is given memory, and how many buffers it knows of a program
+/// that exits at once.
+fn served_by(workshop: &Workshop, user: u32) -> (bool, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).expect("a folder of ours");
+    let server = TestServer::start_adapted(folder, &[], |command| {
+        command.uid(user);
+    });
+    let program = workshop.program("limits.c", Linked::Dynamically);
+    let mut story = Story::begin(&program, &["none"], &server.socket());
+    story.reaches("settled");
+    assert_holds(&server, story.pid(), 3);
+    let given = has_rings(server.pid());
+    assert_eq!(story.end(), Ended::unharmed(9));
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let story = Story::begin(&program, &["_exit", "12"], &server.socket());
+    let pid = story.pid();
+    assert_eq!(story.end(), Ended::unharmed(5));
+    wait_until("the process is gone", || {
+        let entries = entries(&server, pid);
+        entries.iter().all(|process| !process["released"].is_null()) && !entries.is_empty()
+    });
+    (given, server.process(pid)["released"]["buffers"].clone())
+}
+
+#[test]
+fn only_a_server_of_a_trusted_user_is_given_memory() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can start a server as another user");
+        return;
+    }
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    assert_eq!(served_by(&workshop, 0), (true, 12.into()));
+    assert_eq!(served_by(&workshop, 65_534), (false, 0.into()));
+}

@@ -4,7 +4,9 @@
 
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
-use ttmem_api::{ClassUsage, Device, Process, ProcessDevice, ProcessState, Released};
+use ttmem_api::{
+    ClassUsage, Device, IncompleteReason, Process, ProcessDevice, ProcessState, Released,
+};
 
 pub const DRAM: &str = "DRAM";
 /// The union per core: the only figure that is a share of L1.
@@ -117,6 +119,19 @@ pub fn departure(reason: &str) -> &str {
         "replaced" => "replaced by another program",
         "forgotten" => "forgotten on request",
         other => other,
+    }
+}
+
+/// Why the figures of a process cannot be trusted; none if they can.
+#[must_use]
+pub fn incomplete(process: &Process) -> Option<String> {
+    let reasons = process.incomplete_reasons.iter();
+    let reasons: Vec<String> = reasons.map(IncompleteReason::text).collect();
+    match reasons.as_slice() {
+        [] => process
+            .incomplete
+            .then(|| "for an unknown reason".to_owned()),
+        reasons => Some(reasons.join(", ")),
     }
 }
 

@@ -199,14 +199,11 @@ fn left(process: &Process) -> Option<Problem> {
 
 fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
     let mut found = Vec::new();
-    for process in snapshot
-        .processes
-        .iter()
-        .filter(|process| process.incomplete)
-    {
-        let lost = counted(process.lost_events, "event");
-        let text = format!("tracking of {} is incomplete, {lost} lost", name(process));
-        found.push(danger(text, '2'));
+    for process in &snapshot.processes {
+        if let Some(why) = labels::incomplete(process) {
+            let text = format!("tracking of {} is incomplete: {why}", name(process));
+            found.push(danger(text, '2'));
+        }
     }
     for device in &snapshot.devices {
         if device.verified == Some(false) {
@@ -285,12 +282,20 @@ mod tests {
         let words = "device 0: CBs and an L1 buffer lie at one place, overlap of 4.0 KiB";
         assert_eq!(over, [words]);
         let lost = said(|snapshot| {
-            snapshot.processes[0].incomplete = true;
-            snapshot.processes[0].lost_events = 3;
+            let process = &mut snapshot.processes[0];
+            process.incomplete = true;
+            process.incomplete_reasons =
+                [("events_lost", 3, None), ("not_tracked", 1, Some("no `x`"))]
+                    .map(|(reason, count, detail)| ttmem_api::IncompleteReason {
+                        reason: reason.to_owned(),
+                        count,
+                        detail: detail.map(str::to_owned),
+                    })
+                    .to_vec();
         });
         assert_eq!(
             lost,
-            ["tracking of pid 70100 python3 is incomplete, 3 events lost"]
+            ["tracking of pid 70100 python3 is incomplete: 3 events lost, no `x`"]
         );
         let differs = said(|snapshot| snapshot.devices[1].verified = Some(false));
         assert_eq!(differs, ["device 1: DIFFERS from the allocator"]);

@@ -191,13 +191,8 @@ impl Page<'_, Snapshot> {
 
 fn process_notes(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
-    if process.incomplete {
-        let reasons = process.incomplete_reasons.iter();
-        let reasons: Vec<String> = reasons.map(|reason| reason.text()).collect();
-        notes.push(format!(
-            "INCOMPLETE, its totals cannot be trusted: {}",
-            reasons.join(", ")
-        ));
+    if let Some(why) = labels::incomplete(process) {
+        notes.push(format!("INCOMPLETE, its totals cannot be trusted: {why}"));
     }
     if process.resyncing {
         notes.push("resyncing, its figures are those from before it reconnected".to_owned());

@@ -144,7 +144,7 @@ impl L1MapView {
                 parts.extend(warning.map(|warning| (warning.to_owned(), ink)));
             }
             None => {
-                let none = "no program resident: the gap is to the reserved region";
+                let none = "no program resident: CB headroom counts from the reserved region";
                 parts.push((none.to_owned(), Ink::Faint));
             }
         }

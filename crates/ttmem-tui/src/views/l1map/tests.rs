@@ -54,7 +54,7 @@ fn the_narrow_core_is_found_and_warned_of() {
             ..L1MapView::default()
         };
         let screen = drawn(&mut view, &data, &chosen, size);
-        assert!(screen.contains("gap        12.0 KiB – narrow"));
+        assert!(screen.contains("CB headroom 12.0 KiB – narrow"));
         assert!(
             screen.contains("0xbbc60   12.0 KiB · free"),
             "the list is open at the gap"

@@ -52,8 +52,8 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
         let how = labels::departure(&released.reason);
         remark(labels::held_at_exit(how, released), Ink::Faint);
     }
-    for reason in &process.incomplete_reasons {
-        remark(reason.text(), Ink::Warning);
+    if let Some(why) = labels::incomplete(process) {
+        remark(format!("incomplete: {why}"), Ink::Warning);
     }
     if process.resyncing {
         remark(

@@ -398,6 +398,7 @@ fn on_a_server_of_others_it_finds_its_own() {
     // The other process holds as much on the same device.
     let peak = &report["devices"][0]["peak_bytes"]["dram"];
     assert_eq!(*peak, 10 * 12 * 4096, "{report}");
+    assert_eq!(report["devices"][0]["end_bytes"]["dram"], 0, "{report}");
     assert_eq!(
         report["holders"]["sampled_bytes"],
         sum_of_peaks(),

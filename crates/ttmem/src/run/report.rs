@@ -254,18 +254,34 @@ fn own_peaks(device: &Device, processes: &[Process]) -> PeakBytes {
     })
 }
 
+/// What the processes of the run hold on a device now.
+fn own_held(device: &Device, processes: &[Process]) -> PeakBytes {
+    let key = device.key();
+    let held = processes.iter().flat_map(|process| &process.devices);
+    let held = held.filter(|on| on.key() == key);
+    held.fold(PeakBytes::default(), |sum, on| PeakBytes {
+        dram: sum.dram.saturating_add(on.dram_bytes),
+        l1: sum.l1.saturating_add(on.l1_bytes),
+        l1_small: sum.l1_small.saturating_add(on.l1_small_bytes),
+        trace: sum.trace.saturating_add(on.trace_bytes),
+        system: sum.system.saturating_add(on.system_bytes),
+        cb: sum.cb.saturating_add(on.cb_bytes),
+        kernel: sum.kernel.saturating_add(on.kernel_bytes),
+    })
+}
+
 impl DeviceUse {
-    /// On a server of its own the peaks are those of the device; else those of the run's processes.
+    /// On a server of its own the figures are those of the device; else those of the run's processes.
     fn new(device: &Device, own_server: bool, processes: &[Process]) -> Self {
-        let peaks = if own_server {
-            device.peaks()
+        let (peaks, end) = if own_server {
+            (device.peaks(), device.held())
         } else {
-            own_peaks(device, processes)
+            (own_peaks(device, processes), own_held(device, processes))
         };
         Self {
             id: device.id,
             peaks,
-            end: device.held(),
+            end,
             capacities: [
                 device.dram.capacity_bytes,
                 device.l1.capacity_bytes,

@@ -32,7 +32,7 @@ fn ends_at_once(mode: &str, code: Option<i32>, signal: Option<i32>) {
         assert_eq!(story.end(), expected);
         let process = released(&server, pid);
         assert_eq!(process["released"]["buffers"], count, "{process}");
-        assert_eq!(process["released"]["reason"], "died", "{process}");
+        assert_eq!(process["released"]["reason"], "ended", "{process}");
         assert_eq!(process["incomplete"], false, "{process}");
         assert_eq!(process["name"], "ends.c.made", "{process}");
     }

@@ -6,8 +6,9 @@ use super::support::wait_until;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
+use std::cell::Cell;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -183,7 +184,19 @@ fn a_story_of_ones_own_is_played_and_a_mistake_in_it_has_a_line() {
 /// The demo on a terminal of its own.
 struct OnTerminal {
     demo: Killed,
+    keys: File,
     shown: Arc<Mutex<String>>,
+    columns: Cell<u16>,
+}
+
+fn resize(terminal: &File, columns: u16) {
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).expect("a size");
 }
 
 impl OnTerminal {
@@ -197,13 +210,7 @@ impl OnTerminal {
             .write(true)
             .open(name.to_str().expect("text"))
             .expect("the terminal");
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: 80,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&terminal, size).expect("a size");
+        resize(&terminal, 80);
         let demo = ttmem()
             .arg("demo")
             .args(arguments)
@@ -215,9 +222,11 @@ impl OnTerminal {
             .expect("the demo starts");
         let shown = Arc::new(Mutex::new(String::new()));
         let collected = Arc::clone(&shown);
+        let controller = File::from(controller);
+        let keys = controller.try_clone().expect("twice");
         // Ends by itself: reading fails when the last user of the terminal is gone.
         std::thread::spawn(move || {
-            let mut controller = File::from(controller);
+            let mut controller = controller;
             let mut bytes = [0; 4096];
             let mut pending = Vec::new();
             while let Ok(count @ 1..) = controller.read(&mut bytes) {
@@ -233,12 +242,27 @@ impl OnTerminal {
         });
         Self {
             demo: Killed(demo),
+            keys,
             shown,
+            columns: Cell::new(80),
         }
+    }
+
+    /// Whether a text is on the screen.
+    ///
+    /// Only cells that change are written: with another width all of them are.
+    fn shows(&self, text: &str) -> bool {
+        self.columns.set(80 + (self.columns.get() + 1) % 20);
+        resize(&self.keys, self.columns.get());
+        self.shown().contains(text)
     }
 
     fn shown(&self) -> String {
         self.shown.lock().expect("no panic").clone()
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("it reads keys");
     }
 
     fn signal(&self, name: &str) {
@@ -279,7 +303,19 @@ fn assert_restored(shown: &str) {
 
 #[test]
 fn on_a_terminal_the_story_is_drawn_and_the_screen_given_back() {
-    let terminal = OnTerminal::start(&["--scenario", "cb-clash", "--speed", "2"]);
+    let mut terminal = OnTerminal::start(&["--scenario", "cb-clash", "--speed", "20"]);
+    // It waits at what it shows until a key, and so does its end.
+    wait_until("it stops at the failure", || {
+        terminal.shows("stopped at the failure")
+    });
+    assert!(terminal.demo.0.try_wait().expect("it is ours").is_none());
+    assert!(!terminal.shown().contains("ended; q shows"));
+    terminal.press("c");
+    wait_until("it has ended", || {
+        terminal.shows("ended; q shows the report")
+    });
+    assert!(terminal.demo.0.try_wait().expect("it is ours").is_none());
+    terminal.press("q");
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
     for text in ["ttmem demo: cb-clash on n150", "DRAM", "live, every 0.5 s"] {

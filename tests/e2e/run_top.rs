@@ -95,7 +95,7 @@ fn without_a_terminal_the_program_runs_all_the_same() {
     assert_eq!(output.status.code(), Some(5));
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(
-        complaint.contains("no view: standard input is no terminal"),
+        complaint.contains("no view: standard input is not a terminal"),
         "{complaint}"
     );
 }

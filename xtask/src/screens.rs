@@ -2,15 +2,15 @@
 //!
 //! The documents say how each is made ([`document`]): the real program is started in a real
 //! terminal, keys are pressed, and what is on the screen replaces what stood in the document, or
-//! becomes an SVG file ([`picture`]). Two things are put in place of what was drawn: the name of
-//! this machine and the path of the server's socket. A screen that has the name of the user or the
-//! path of this repository is refused.
+//! becomes an SVG file ([`picture`]). Three things are put in place of what was drawn: the names
+//! of this machine and of the user, and the path of the server's socket. A screen that has the path
+//! of this repository is refused.
 
 mod document;
 mod picture;
 mod terminal;
 
-use crate::command::{cargo, root, run as run_command, target_dir};
+use crate::command::{cargo, program, read, root, run as run_command, target_dir};
 use crate::tool;
 use anyhow::{Context, bail};
 use std::fs;
@@ -22,6 +22,8 @@ const DOCUMENTS: [&str; 2] = ["README.md", "docs/top.md"];
 
 /// What is shown instead of the name of this machine.
 const HOST: &str = "host";
+/// What is shown instead of the name of the user.
+const USER: &str = "user";
 /// What is shown instead of the path of the server's socket, which ends in this.
 const SOCKET: &str = "/tmp/ttmem-demo/ttmem.sock";
 const SOCKET_NAME: &str = "/ttmem.sock";
@@ -90,9 +92,8 @@ fn renewed(old: &str, ttmem: &Path, privates: &Privates) -> anyhow::Result<Strin
 #[derive(Debug)]
 struct Privates {
     host: String,
-    /// Names of users, which no screen should have in the first place.
-    users: Vec<String>,
-    /// Paths of this machine, alike.
+    user: String,
+    /// Paths of this machine, which no screen should have in the first place.
     paths: Vec<String>,
 }
 
@@ -103,7 +104,7 @@ impl Privates {
         paths.extend(std::env::var("HOME"));
         Ok(Self {
             host: host.context("this machine has no name")?.trim().to_owned(),
-            users: std::env::var("USER").into_iter().collect(),
+            user: read(program("id").arg("-un"))?.trim().to_owned(),
             paths,
         })
     }
@@ -115,8 +116,7 @@ impl Privates {
             shown.push_str(self.line_hidden(line).trim_end());
             shown.push('\n');
         }
-        let names = self.users.iter().chain([&self.host]);
-        let name = names
+        let name = [&self.user, &self.host]
             .into_iter()
             .find(|name| find_word(&shown, name).is_some());
         let is_shown = |path: &&String| path.len() > 1 && shown.contains(path.as_str());
@@ -126,7 +126,7 @@ impl Privates {
         }
     }
 
-    /// A line without the name of this machine and the path of a socket, as wide as it was: its
+    /// A line without the names of this machine and user and the path of a socket, as wide as it was: its
     /// widest gap takes the difference.
     fn line_hidden(&self, line: &str) -> String {
         let socket = line.find(SOCKET_NAME).map(|end| {
@@ -141,8 +141,10 @@ impl Privates {
         if let Some(place) = socket {
             shown.replace_range(place, SOCKET);
         }
-        if let Some(at) = find_word(&shown, &self.host) {
-            shown.replace_range(at..at + self.host.len(), HOST);
+        for (name, instead) in [(&self.host, HOST), (&self.user, USER)] {
+            if let Some(at) = find_word(&shown, name) {
+                shown.replace_range(at..at + name.len(), instead);
+            }
         }
         let gaps = shown.split(|sign| sign != ' ').map(str::len);
         let gap = " ".repeat(gaps.max().unwrap_or(0));
@@ -174,7 +176,7 @@ mod tests {
     fn privates() -> Privates {
         Privates {
             host: "galaxy-17".to_owned(),
-            users: vec!["ada".to_owned()],
+            user: "ada".to_owned(),
             paths: vec!["/home/lovelace".to_owned()],
         }
     }
@@ -188,12 +190,14 @@ mod tests {
         let expected = "host  21:55:45 UTC  7 events/s  /tmp/ttmem-demo/ttmem.sock            live, every 0.5 s";
         assert_eq!(shown, format!("1 Overview\n{expected}\nDRAM\n"));
         assert_eq!(status.len(), expected.len());
+        let shown = privates().hidden("pid 7 · ada · python");
+        assert_eq!(shown.expect("likewise"), "pid 7 · user · python\n");
     }
 
     #[test]
     fn a_screen_that_shows_more_is_refused() {
         let status = "galaxy-17  /tmp/x/ttmem.sock  live";
-        for private in ["/home/lovelace/model.toml", "owner ada", "x=ada"] {
+        for private in ["/home/lovelace/model.toml", "ada x=ada"] {
             let drawn = format!("1 Overview\n{status}\n{private}\n");
             assert!(privates().hidden(&drawn).is_err(), "{private}");
         }

@@ -43,7 +43,7 @@ pub use mark::{Mark, Marks};
 pub use mesh::{Allocator, Mesh};
 pub use observer::{Charge, Holding, Observer};
 pub use pages::{Pages, PagesView};
-pub use residency::{ResidentProgram, Vacated, residents};
+pub use residency::{ResidentProgram, Vacated, last_replays, residents};
 pub use totals::{GaugeKind, PeakSet, Totals};
 pub use untracked::{NotTracked, Untracked};
 

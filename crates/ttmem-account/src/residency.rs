@@ -118,6 +118,23 @@ enum Claim<'a> {
     Cores(CoreType, CoreSet),
 }
 
+/// When a trace that has it last ran, by the slot of each program that is in one.
+#[must_use]
+pub fn last_replays(facts: &AccountFacts, rows: &AccountRows) -> BTreeMap<u32, u64> {
+    let mut last = BTreeMap::new();
+    for trace in facts.traces.values() {
+        let Some(replay) = trace.replay else { continue };
+        for captured in trace.captured.values() {
+            let live = rows.programs.get(captured.slot);
+            if live.is_some_and(|program| program.id == captured.program) {
+                let time: &mut u64 = last.entry(captured.slot).or_default();
+                *time = replay.time.max(*time);
+            }
+        }
+    }
+    last
+}
+
 /// Who is on the cores of each device of a process, by core type.
 #[must_use]
 pub fn residents(

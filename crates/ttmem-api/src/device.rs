@@ -52,6 +52,11 @@ pub struct Device {
     pub dispatches: u64,
     /// Traces run on this device.
     pub trace_replays: u64,
+    /// Bytes between the end of the resident programs' circular buffers and the lowest L1 buffer, on
+    /// the core where they are fewest; below 0 where both lie at one place. `null` while no program
+    /// with circular buffers is resident.
+    #[serde(default)]
+    pub cb_headroom_bytes: Option<i64>,
     /// Every allocator over this device.
     pub allocators: Vec<AllocatorUsage>,
     /// The highest values since each mark of the snapshot, in the order of the marks.
@@ -124,6 +129,35 @@ impl Device {
             .fold(0, u64::saturating_add)
     }
 
+    /// The smallest `trace_region_size` that its traces would have fitted in; none without traces.
+    ///
+    /// The parameter is the sum of all banks, and each bank's part is rounded up to whole pages.
+    #[must_use]
+    pub fn trace_region_size_needed(&self) -> Option<u64> {
+        const PAGE_BYTES: u64 = 8192;
+        // The region is a part of the DRAM banks.
+        let banks = u64::from(self.trace.banks.or(self.dram.banks)?);
+        let per_bank = per_bank_bytes(self.trace.peak_bytes, banks)?;
+        let per_bank = per_bank.checked_next_multiple_of(PAGE_BYTES)?;
+        per_bank.checked_mul(banks)
+    }
+
+    /// The smallest `l1_small_size` that was needed; none if the small region was not used.
+    ///
+    /// The parameter is of one bank, aligned as DRAM is.
+    #[must_use]
+    pub fn l1_small_size_needed(&self) -> Option<u64> {
+        // The largest of any architecture, for one that is not known.
+        let alignment = match self.arch.as_deref() {
+            Some("wormhole_b0") => 32,
+            _other => 64,
+        };
+        // The region is a part of the L1 banks.
+        let banks = u64::from(self.l1_small.banks.or(self.l1.banks)?);
+        let per_bank = per_bank_bytes(self.l1_small.peak_bytes, banks)?;
+        per_bank.checked_next_multiple_of(alignment)
+    }
+
     /// What is booked now, of each kind that has a peak.
     #[must_use]
     pub fn held(&self) -> PeakBytes {
@@ -137,6 +171,11 @@ impl Device {
             kernel: self.kernel.registered_bytes,
         }
     }
+}
+
+/// The part of each bank, unless there is nothing to take part in.
+fn per_bank_bytes(total_bytes: u64, banks: u64) -> Option<u64> {
+    (total_bytes > 0 && banks > 0).then(|| total_bytes.div_ceil(banks))
 }
 
 /// One class of memory on one device, summed over its allocators.
@@ -178,6 +217,66 @@ impl ClassUsage {
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.union_bytes.unwrap_or(self.charged_bytes)
+    }
+
+    /// What is not taken of the capacity.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        Some(self.capacity_bytes?.saturating_sub(self.used_bytes()))
+    }
+
+    /// The largest interleaved request that would be granted now: the largest free block of a bank,
+    /// in every bank.
+    #[must_use]
+    pub fn largest_fit_bytes(&self) -> Option<u64> {
+        fit_bytes(
+            self.largest_free_bytes_per_bank,
+            self.banks,
+            self.free_bytes(),
+        )
+    }
+
+    /// Thousandths of what is free that no single request can have: 1 - largest fit / free.
+    #[must_use]
+    pub fn fragmented_permille(&self) -> Option<u16> {
+        fragmented_permille(self.largest_fit_bytes(), self.free_bytes())
+    }
+}
+
+fn fit_bytes(per_bank: Option<u64>, banks: Option<u32>, free: Option<u64>) -> Option<u64> {
+    let fit = per_bank?.saturating_mul(u64::from(banks?));
+    Some(fit.min(free.unwrap_or(u64::MAX)))
+}
+
+fn fragmented_permille(fit: Option<u64>, free: Option<u64>) -> Option<u16> {
+    let (fit, free) = (fit?, free?);
+    // Nothing free is in no pieces.
+    let share = (u128::from(fit) * 1000).checked_div(u128::from(free));
+    let share = share.unwrap_or(1000).min(1000);
+    u16::try_from(1000 - share).ok()
+}
+
+impl AllocatorUsage {
+    /// What it can still hand out.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        Some(self.capacity_bytes?.saturating_sub(self.charged_bytes))
+    }
+
+    /// The largest interleaved request that it would grant now.
+    #[must_use]
+    pub fn largest_fit_bytes(&self) -> Option<u64> {
+        fit_bytes(
+            self.largest_free_bytes_per_bank,
+            self.banks,
+            self.free_bytes(),
+        )
+    }
+
+    /// Thousandths of what is free that no single request can have: 1 - largest fit / free.
+    #[must_use]
+    pub fn fragmented_permille(&self) -> Option<u16> {
+        fragmented_permille(self.largest_fit_bytes(), self.free_bytes())
     }
 }
 

@@ -49,7 +49,9 @@ pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use problem::{Forgotten, Marked, Problem};
-pub use process::{IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released};
+pub use process::{
+    HostProcess, IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released,
+};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,

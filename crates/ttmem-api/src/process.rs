@@ -54,10 +54,26 @@ pub struct Process {
     pub leak_candidates: LeakCandidates,
     /// Connections it has open.
     pub connections: u32,
-    /// What it holds, per device it has touched.
+    /// What it holds, per device it has touched; of one that is gone only the peaks are left.
     pub devices: Vec<ProcessDevice>,
     /// What it held when it ended; `null` while it lives.
     pub released: Option<Released>,
+    /// What the host says of it; `null` once it is gone, or from another pid namespace.
+    #[serde(default)]
+    pub host: Option<HostProcess>,
+}
+
+/// A process as its host sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostProcess {
+    /// Its command line, cut where it is very long.
+    pub command: Option<String>,
+    /// The name of its user.
+    pub user: Option<String>,
+    /// The pid of its parent.
+    pub parent: Option<u32>,
+    /// Host memory that it has in use.
+    pub rss_bytes: Option<u64>,
 }
 
 /// A reason why the figures of a process may not be all that it has.
@@ -164,6 +180,9 @@ pub struct Released {
     pub kernels: u64,
     /// Charged and registered bytes of these, on all devices.
     pub bytes: u64,
+    /// Of these, charged bytes of buffers.
+    #[serde(default)]
+    pub buffer_bytes: u64,
     /// When it happened.
     pub time: Timestamp,
     /// Why: `goodbye`, `ended`, `replaced`, `forgotten`. `ended` is without a goodbye; whether

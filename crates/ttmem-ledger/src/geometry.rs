@@ -54,6 +54,9 @@ pub struct DeviceGeometry {
     pub classes: [ClassGeometry; Class::COUNT],
     /// L1 of the compute cores that is in use for anything.
     pub occupied_bytes: Option<u64>,
+    /// Bytes between per-core storage and the lowest L1 buffer on the core where they are fewest;
+    /// below 0 where both lie at one place. None without storage.
+    pub cb_headroom_bytes: Option<i64>,
     /// Per-core storage of the programs that ran last.
     pub cb_resident_bytes: Option<u64>,
     /// Kernels of the programs that ran last.
@@ -111,12 +114,14 @@ impl View {
         residents: &DeviceResidents,
     ) -> DeviceGeometry {
         let residents = self.resident_programs(index, residents);
+        let l1 = occupied_l1(device, on, &residents);
         DeviceGeometry {
             classes: std::array::from_fn(|class| {
                 let class = Class::ALL[class];
                 self.class_geometry(class, device, on)
             }),
-            occupied_bytes: occupied_bytes(device, on, &residents),
+            occupied_bytes: l1.map(|(occupied, _headroom)| occupied),
+            cb_headroom_bytes: l1.and_then(|(_occupied, headroom)| headroom),
             cb_resident_bytes: (device.totals.cb.unplaced == 0)
                 .then(|| residents.iter().map(Resident::cb_bytes).sum()),
             kernel_resident_bytes: (device.totals.kernel.unplaced == 0)
@@ -440,6 +445,17 @@ impl<'g> L1<'g> {
         IntervalSet::union_within(self.bounds, cbs)
     }
 
+    /// Bytes from the end of a core's storage to its lowest buffer, or to the end of L1.
+    fn headroom_on(&self, core: usize, storage: &IntervalSet) -> Option<i64> {
+        let end = storage.parts().last()?.end;
+        let everywhere = self.buffers.parts().first().map(|lowest| lowest.start);
+        let own = on_core(&self.per_core, core).map(|one| one.start);
+        let lowest = own.chain(everywhere).min();
+        let lowest = lowest.unwrap_or(self.compute.bytes_per_core);
+        let bytes = i128::from(lowest) - i128::from(end);
+        i64::try_from(bytes).ok()
+    }
+
     /// Bytes of a core that are in use, given its storage.
     fn occupied_on(&self, core: usize, storage: &IntervalSet) -> u64 {
         let own = on_core(&self.per_core, core);
@@ -449,12 +465,13 @@ impl<'g> L1<'g> {
     }
 }
 
-/// L1 of the compute cores in use: reserved, buffers, storage of what ran last.
-fn occupied_bytes(
+/// L1 of the compute cores in use: reserved, buffers, storage of what ran last. And the headroom of
+/// that storage, on the core where it is least.
+fn occupied_l1(
     device: &Device,
     on: &[&AllocatorGeometry],
     residents: &[Resident<'_>],
-) -> Option<u64> {
+) -> Option<(u64, Option<i64>)> {
     let compute = device.facts.compute?;
     let totals = &device.totals;
     let unplaced = totals.class(Class::L1).unplaced
@@ -464,7 +481,13 @@ fn occupied_bytes(
         return None;
     }
     let l1 = L1::new(compute, on.iter().copied(), residents);
-    let cores = compute.cores.indices();
-    let occupied = cores.map(|core| l1.occupied_on(core, &l1.storage(core)));
-    Some(occupied.fold(0, u64::saturating_add))
+    let (mut occupied, mut headroom) = (0_u64, None);
+    for core in compute.cores.indices() {
+        let storage = l1.storage(core);
+        occupied = occupied.saturating_add(l1.occupied_on(core, &storage));
+        if let Some(here) = l1.headroom_on(core, &storage) {
+            headroom = Some(headroom.map_or(here, |least: i64| least.min(here)));
+        }
+    }
+    Some((occupied, headroom))
 }

@@ -203,12 +203,19 @@ impl Ledger {
             departure,
             released: gone.account.holdings(),
         };
+        let held = gone.account.facts().devices.iter().zip(&gone.devices);
+        let held = held.filter_map(|(held, number)| {
+            let device = self.table.devices.get(*number as usize)?;
+            Some((device.key.clone(), held.totals))
+        });
+        let held = held.collect();
         self.release_holdings(process, &gone, leaving);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
         }
-        departed.push_back(DepartedView::new(&gone.facts, gone.account.facts(), exit));
+        let account = gone.account.facts();
+        departed.push_back(DepartedView::new(&gone.facts, account, held, exit));
         Some((exit, gone.account))
     }
 

@@ -41,7 +41,7 @@ pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
     Account, AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity,
     ComputeL1, ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh,
-    NotTracked, PagesView, Peak, PeakSet, Released, Totals, config_ring, peak_composition as peak,
-    program, totals,
+    NotTracked, PagesView, Peak, PeakSet, Released, Totals, config_ring, last_replays,
+    peak_composition as peak, program, totals,
 };
 pub use view::{DepartedView, DeviceResidents, Owner, ProcessRef, ProcessView, Table, View};

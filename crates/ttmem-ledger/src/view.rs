@@ -1,6 +1,6 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
-use crate::device::Device;
+use crate::device::{Device, DeviceKey};
 use crate::incomplete::IncompleteReasons;
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::ops::Index;
 use std::sync::Arc;
 use ttmem_account::{
     AccountFacts, AccountRows, Anomalies, Marks, NotTracked, PagesView, Released, ResidentProgram,
-    residents,
+    Totals, residents,
 };
 use ttmem_event::{CoreSet, CoreType};
 
@@ -144,11 +144,19 @@ pub struct DepartedView {
     pub inherited_frees: u64,
     /// What it still held when it closed its devices.
     pub leak_candidates: Released,
+    /// What it had on each device at its end, and its peaks there.
+    pub devices: Vec<(DeviceKey, Totals)>,
 }
 
 impl DepartedView {
-    pub(crate) fn new(facts: &ProcessFacts, account: &AccountFacts, exit: Exit) -> Self {
+    pub(crate) fn new(
+        facts: &ProcessFacts,
+        account: &AccountFacts,
+        devices: Vec<(DeviceKey, Totals)>,
+        exit: Exit,
+    ) -> Self {
         Self {
+            devices,
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,

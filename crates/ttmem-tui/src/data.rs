@@ -4,12 +4,13 @@
 //! lately is simply old, and has its age.
 
 use crate::format;
+use crate::trends::Trends;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, History, KernelRow, L1Map,
-    Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
+    LastEvents, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
@@ -32,7 +33,6 @@ pub(crate) enum Link {
     Connecting,
     Up,
     Down {
-        since: Instant,
         reason: String,
     },
 }
@@ -79,6 +79,7 @@ pub(crate) enum Update {
     Kernels(Listed<KernelRow>),
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
+    LastEvents(LastEvents),
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
@@ -113,7 +114,9 @@ pub(crate) struct Data {
     pub(crate) kernels: Option<Fresh<Listed<KernelRow>>>,
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
+    pub(crate) last_events: Option<Fresh<LastEvents>>,
     pub(crate) tail: Tail,
+    pub(crate) trends: Trends,
     pub(crate) events_per_second: Option<u64>,
     /// What the server answered to the last thing that the user asked it to do.
     pub(crate) notice: Option<Fresh<String>>,
@@ -139,7 +142,9 @@ impl Data {
             kernels: None,
             buffers: None,
             groups: None,
+            last_events: None,
             tail: Tail::default(),
+            trends: Trends::default(),
             events_per_second: None,
             notice: None,
             troubles: [None, None],
@@ -153,6 +158,7 @@ impl Data {
                 let devices = &mut snapshot.devices;
                 devices.sort_by(|one, other| (&one.scope, one.id).cmp(&(&other.scope, other.id)));
                 self.events_per_second = self.rate(&snapshot, received);
+                self.trends.take(&snapshot);
                 self.snapshot = fresh(*snapshot, received);
             }
             Update::Recent(history) => self.recent = fresh(history, received),
@@ -163,6 +169,7 @@ impl Data {
             Update::Kernels(kernels) => self.kernels = fresh(kernels, received),
             Update::Buffers(window) => self.buffers = fresh(window, received),
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
+            Update::LastEvents(events) => self.last_events = fresh(events, received),
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,

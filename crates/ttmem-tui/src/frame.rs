@@ -5,6 +5,7 @@ use crate::data::{Data, Link};
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::help::EVERYWHERE;
+use crate::views::problems::Line;
 use crate::views::{KeyHelp, Tab};
 use crate::widgets::{Canvas, left_of, text};
 use ratatui::layout::Rect;
@@ -19,6 +20,7 @@ const COMPANION_LINES: u16 = 3;
 pub(crate) struct Parts {
     tabs: Rect,
     status: Rect,
+    pub(crate) problem: Rect,
     companion: Rect,
     pub(crate) view: Rect,
     keys: Rect,
@@ -26,20 +28,25 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Divides a screen; none of one that is too small.
-    pub(crate) fn of(screen: Rect, companion_lines: usize) -> Option<Self> {
+    pub(crate) fn of(screen: Rect, has_problem: bool, companion_lines: usize) -> Option<Self> {
         if screen.width < LEAST.0 || screen.height < LEAST.1 {
             return None;
         }
         let line = |row: u16| Rect::new(screen.x, screen.y + row, screen.width, 1);
         let companion = u16::try_from(companion_lines).unwrap_or(u16::MAX);
         let companion = companion.min(COMPANION_LINES);
-        let above = 2 + companion;
+        let problem = u16::from(has_problem);
+        let above = 2 + problem + companion;
         Some(Self {
             tabs: line(0),
             status: line(1),
+            problem: Rect {
+                height: problem,
+                ..line(2)
+            },
             companion: Rect {
                 height: companion,
-                ..line(2)
+                ..line(2 + problem)
             },
             view: Rect::new(
                 screen.x,
@@ -71,14 +78,20 @@ pub(crate) fn draw(
         } else {
             (Ink::Key, Ink::Text)
         };
-        let words = [
-            (number.to_string(), key),
-            (format!(" {}", tab.title()), name),
-        ];
+        let title = title(tab, parts.tabs.width);
+        let words = [(number.to_string(), key), (format!(" {title}"), name)];
         canvas.line(*place, &words);
     }
     draw_status(canvas, parts.status, data);
     draw_keys(canvas, parts.keys, keys);
+}
+
+/// What is wrong, and the key that shows more, which is never cut off.
+pub(crate) fn draw_problem(canvas: &mut Canvas<'_>, line: Rect, problem: &Line) {
+    if !line.is_empty() {
+        let rest = canvas.text_at_right(line, &problem.key, Ink::Key);
+        canvas.text(rest, &problem.text, problem.ink);
+    }
 }
 
 pub(crate) fn draw_companion(canvas: &mut Canvas<'_>, parts: &Parts, lines: &[CompanionLine]) {
@@ -97,10 +110,19 @@ pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     canvas.text(canvas.area, words, Ink::Warning);
 }
 
+/// The name of a tab; a short one where not all would fit.
+fn title(tab: Tab, columns: u16) -> &'static str {
+    let all: usize = Tab::ALL.iter().map(|tab| tab.title().len() + 3).sum();
+    match tab {
+        Tab::L1Map if all > usize::from(columns) + 1 => "Map",
+        tab => tab.title(),
+    }
+}
+
 fn tab_places(line: Rect) -> [Rect; 8] {
     let mut column = line.x;
     Tab::ALL.map(|tab| {
-        let width = u16::try_from(tab.title().len() + 2).unwrap_or(u16::MAX);
+        let width = u16::try_from(title(tab, line.width).len() + 2).unwrap_or(u16::MAX);
         let place = Rect::new(column, line.y, width, 1).intersection(line);
         column = column.saturating_add(width + 1);
         place
@@ -139,15 +161,14 @@ fn state(data: &Data) -> (String, Ink) {
     }
     match &data.link {
         Link::Connecting => ("connecting".to_owned(), Ink::Warning),
-        Link::Down {
-            since: down,
-            reason,
-        } => {
-            let age = format::duration(since(*down));
-            let words = if data.snapshot.is_some() {
-                format!("STALE for {age}: {reason}")
-            } else {
-                reason.clone()
+        // From the last answer on, whatever was asked since.
+        Link::Down { reason } => {
+            let words = match received {
+                Some(received) => {
+                    let age = format::duration(since(received));
+                    format!("STALE for {age}: {reason}")
+                }
+                None => reason.clone(),
             };
             (words, Ink::Danger)
         }
@@ -162,15 +183,9 @@ fn state(data: &Data) -> (String, Ink) {
 }
 
 fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
-    let processes = snapshot.processes.iter();
-    let incomplete = processes.filter(|process| process.incomplete).count();
     let counts = snapshot.anomalies.0.values();
     let anomalies = counts.fold(0, |sum: u64, count| sum.saturating_add(*count));
     let mut facts = Vec::new();
-    if incomplete > 0 {
-        let incomplete = format::count(incomplete as u64);
-        facts.push((format!("{incomplete} INCOMPLETE"), Ink::Danger));
-    }
     if let Some(error) = snapshot.errors.first() {
         facts.push((text::clip(error, 60), Ink::Danger));
     }
@@ -196,15 +211,21 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
 }
 
 fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
+    // The way out and the help are never dropped.
+    let (always, others) = EVERYWHERE.split_at(2);
+    let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);
+    let mut kept: usize = always.iter().map(|key| wide(key) + 2).sum();
     let mut pen = canvas.pen(line, line.y);
-    for (keys, does) in keys.iter().chain(EVERYWHERE) {
-        let wide = text::width(keys) + 1 + text::width(does);
-        if wide > usize::from(pen.room()) {
-            break;
+    for (place, key) in keys.iter().chain(always).chain(others).enumerate() {
+        if place == keys.len() {
+            kept = 0;
         }
-        pen.put(keys, Ink::Key);
+        if wide(key) + kept > usize::from(pen.room()) {
+            continue;
+        }
+        pen.put(key.0, Ink::Key);
         pen.skip(1);
-        pen.put(does, Ink::Faint);
+        pen.put(key.1, Ink::Faint);
         pen.skip(2);
     }
 }

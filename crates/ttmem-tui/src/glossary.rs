@@ -49,22 +49,22 @@ words! {
     Physical "physical"
         "what is there: compute cores times the L1 of a core"
     Peak "peak"
-        "the highest value so far, and when it was: since the server saw the device, of each \
-         process, and since each mark"
+        "the exact maximum, kept with every event, and when it was: since the server saw the device, of \
+         each process also after its end, and since each mark"
     Bank "bank"
         "a part of memory with addresses of its own: of DRAM a channel or half of one, of L1 a core. \
          A buffer has the same address in each of its banks"
-    LargestFree "largest free"
-        "the largest contiguous free block of a bank: what needs more of a bank is refused, however \
-         much is free in all"
-    Fragmentation "fragmentation"
-        "1 - largest free / free: 0 when all that is free is one block, near 1 when it is many small \
+    LargestFit "largest fit"
+        "the largest interleaved request that the allocator would grant now: the largest free block of \
+         a bank, times banks. A larger one is refused, however much is free in all"
+    Fragmentation "fragmented"
+        "1 - largest fit / free: 0% when all that is free is one block, near 100% when it is many small \
          ones"
     Overlap "overlap"
         "charged bytes that several allocators handed out at one place; percentages count them once"
-    Verified "verified"
+    Checked "checked"
         "whether the charged bytes were compared with the runtime's own allocator statistics: equal, \
-         different, or never compared"
+         different, or not checked"
     Incomplete "incomplete"
         "the figures of this process may not be all that it has: reports were lost or refused, or \
          something is not tracked"
@@ -77,12 +77,13 @@ words! {
         "DRAM, L1, L1_SMALL (a region of L1), TRACE (a region of DRAM, for traces), SYSTEM (host \
          memory: never counted as L1)"
     Cb "CBs"
-        "circular buffers, dataflow buffers and scratchpads: bytes at one address on every core of a \
+        "circular buffers, dataflow buffers and scratchpads of the programs that are resident: bytes at one address on every core of a \
          program, which no allocator knows. A global or borrowing one lies inside an L1 buffer and \
          adds nothing to occupied"
-    Gap "gap"
-        "on a core, bytes between the end of the circular buffers and the lowest L1 buffer: what is \
-         left until they clash"
+    Headroom "CB headroom"
+        "bytes per core between the end of the resident program's circular buffers and the lowest L1 \
+         buffer, on the tightest core. No allocator knows it: a tensor can be granted, and the next \
+         program then clashes"
     Clash "clash"
         "the circular buffers of a program would reach into an L1 buffer, or beyond L1: the runtime \
          refuses to run it"
@@ -115,8 +116,9 @@ words! {
         "a moment with a name: peaks, and what grew, are counted from it as well"
     LeakCandidate "leak candidate"
         "a buffer that was still held when its mesh was closed in good order"
-    Released "released at exit"
-        "what a process held when it was gone; all of it was given back at once"
+    Released "held at exit"
+        "what a process held when it ended: its buffers, and apart from them its programs' storage. All \
+         of it was released at once"
     Recovered "recovered"
         "R: the process died before it could send the event; it was read from the memory that the \
          process left"

@@ -13,16 +13,19 @@
 
 mod app;
 mod data;
+mod export;
 mod fetch;
 pub mod format;
 mod frame;
 mod glossary;
 mod input;
+pub mod labels;
 mod once;
 mod terminal;
 #[cfg(test)]
 mod testing;
 mod theme;
+mod trends;
 mod views;
 mod widgets;
 
@@ -35,5 +38,6 @@ pub mod text {
 
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
 pub use once::{OnceOptions, once};
-pub use theme::{ColourDepth, Theme};
+pub use theme::{Background, ColourDepth, Theme};
 pub use views::Tab;
+pub use views::problems::of_snapshot as problems;

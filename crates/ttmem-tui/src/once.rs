@@ -13,12 +13,21 @@ use ttmem_api::{ApiClient, ApiRequestError};
 /// A view knows which documents it needs when it has seen what there is: a map needs a device, then a core.
 const ROUNDS: usize = 3;
 
+/// Rows of a frame that nobody said the rows of; more where a list is longer.
+const ROWS: u16 = 50;
+
+/// A list of more rows is cut, because a screen of them all would not fit into memory.
+const MOST_ROWS: u16 = 2_000;
+
 #[derive(Debug, Clone)]
 pub struct OnceOptions {
     pub address: String,
     pub tab: Tab,
-    pub size: (u16, u16),
+    /// Columns, and rows; without a number of rows as many as the view has something for.
+    pub size: (u16, Option<u16>),
     pub unicode: bool,
+    /// The documents of the view as JSON, instead of its text.
+    pub json: bool,
 }
 
 /// A frame of a view, as lines of text.
@@ -38,7 +47,7 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
     take(&mut app, Update::Link(Link::Up));
     fetch_all(client, &Document::TOTALS, |update| take(&mut app, update))?;
     let (width, height) = options.size;
-    let mut canvas = Buffer::empty(Rect::new(0, 0, width.max(40), height.max(8)));
+    let mut canvas = canvas(width, height.unwrap_or(ROWS));
     for _round in 0..ROUNDS {
         canvas.reset();
         app.draw_alone(&mut canvas, Instant::now());
@@ -50,8 +59,25 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
     }
     canvas.reset();
     app.draw_alone(&mut canvas, Instant::now());
+    if height.is_none() {
+        // More than a screen: once more, with room for all of it.
+        let hidden = u16::try_from(app.hidden_rows()).unwrap_or(u16::MAX);
+        canvas = self::canvas(width, ROWS.saturating_add(hidden).min(MOST_ROWS));
+        app.draw_alone(&mut canvas, Instant::now());
+        let documents = app.settings().documents;
+        fetch_all(client, &documents, |update| take(&mut app, update))?;
+        canvas.reset();
+        app.draw_alone(&mut canvas, Instant::now());
+    }
+    if options.json {
+        return Ok(format!("{:#}\n", app.exported()));
+    }
     let text = lines(&canvas);
     Ok(text.trim_end().to_owned() + "\n")
+}
+
+fn canvas(width: u16, height: u16) -> Buffer {
+    Buffer::empty(Rect::new(0, 0, width.max(40), height.max(8)))
 }
 
 /// What is on a canvas, without blanks at the ends of lines.

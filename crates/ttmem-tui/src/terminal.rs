@@ -3,6 +3,7 @@
 //! What was on the screen before is there afterwards, on every way out: the usual one, a signal, a
 //! panic, a suspension. Only one [`Screen`] can be there at a time.
 
+use crate::input::ASK_BACKGROUND;
 use ratatui::Frame;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -15,16 +16,27 @@ use ratatui::crossterm::terminal::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use rustix::termios::{QueueSelector, tcflush};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::low_level::{emulate_default_handler, pipe, unregister};
 use std::cell::Cell;
-use std::io::{self, IsTerminal, Stdout, Write};
+use std::io::{self, IsTerminal, Read, Stdout, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-/// Buttons and the wheel, and where: not every movement, which nothing here has a use for.
-const MOUSE_ON: &str = "\u{1b}[?1000h\u{1b}[?1006h";
-const MOUSE_OFF: &str = "\u{1b}[?1006l\u{1b}[?1000l";
+/// Buttons and the wheel, and where: not every movement, which nothing here has a use for. Pasted
+/// text in brackets.
+const INPUT_ON: &str = "\u{1b}[?1000h\u{1b}[?1006h\u{1b}[?2004h";
+const INPUT_OFF: &str = "\u{1b}[?2004l\u{1b}[?1006l\u{1b}[?1000l";
+
+/// Bytes read at once; a paste is more than one reading.
+const READ_AT_ONCE: usize = 4096;
+
+/// How long a frame may hold up the end: a terminal that takes no output blocks for ever.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What panicked on other threads while the terminal was ours, to be said when it is not.
 static FAILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -46,10 +58,10 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// # Errors
-    /// When standard input or output is no terminal.
+    /// When standard input or output is not a terminal.
     pub(crate) fn enter() -> io::Result<Self> {
         if !io::stdin().is_terminal() {
-            return Err(io::Error::other("standard input is no terminal"));
+            return Err(io::Error::other("standard input is not a terminal"));
         }
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -76,6 +88,11 @@ impl Screen {
         })
     }
 
+    /// Asks the terminal for its background; the answer comes as input, if ever.
+    pub(crate) fn ask_background(&mut self) -> io::Result<()> {
+        execute!(self.terminal.backend_mut(), Print(ASK_BACKGROUND))
+    }
+
     /// Draws a frame: what differs from the last one, in one go.
     pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         execute!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
@@ -86,7 +103,7 @@ impl Screen {
     /// Gives the terminal back, stops this process until it is continued, and takes it again.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         give_back();
-        signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+        emulate_default_handler(SIGTSTP)?;
         self.resume()
     }
 
@@ -110,35 +127,47 @@ impl Drop for Screen {
 fn take() -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::Relaxed);
-    let taken = execute!(io::stdout(), EnterAlternateScreen, Print(MOUSE_ON), Hide);
+    let taken = execute!(io::stdout(), EnterAlternateScreen, Print(INPUT_ON), Hide);
     if taken.is_err() {
         give_back();
     }
     taken
 }
 
-/// Waits for something to be read, at most so long; whether there may be.
+/// Waits for something to be read, at most so long; whether there is.
 ///
 /// # Errors
-/// When the terminal is gone. It has to be looked at before every reading: on a terminal that was
-/// closed, the library that reads keys would try again for ever.
+/// When the terminal is gone.
 pub(crate) fn wait_for_input(longest: Duration) -> io::Result<bool> {
     let stdin = io::stdin();
     let mut stdin = [PollFd::new(&stdin, PollFlags::IN)];
     let longest = Timespec::try_from(longest).unwrap_or_default();
-    let ready = match poll(&mut stdin, Some(&longest)) {
-        // A signal: it may have been SIGWINCH.
-        Err(Errno::INTR) => match poll(&mut stdin, Some(&Timespec::default())) {
-            Ok(_) | Err(Errno::INTR) => 1,
-            Err(error) => return Err(error.into()),
-        },
+    match poll(&mut stdin, Some(&longest)) {
+        Err(Errno::INTR) => return Ok(false),
         ready => ready?,
     };
-    let is_gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    if stdin[0].revents().intersects(is_gone) {
+    let found = stdin[0].revents();
+    if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(ready > 0)
+    Ok(found.contains(PollFlags::IN))
+}
+
+/// What was typed, after [`wait_for_input`] found something.
+///
+/// Past the standard library's buffer: what lies there is not seen by who waits.
+///
+/// # Errors
+/// When the terminal is gone: of a terminal in raw mode there is no other end.
+pub(crate) fn read_input() -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; READ_AT_ONCE];
+    let count = match rustix::io::read(io::stdin(), &mut bytes[..]) {
+        Err(Errno::INTR | Errno::AGAIN) => 0,
+        Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        count => count?,
+    };
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 /// Leaves nothing of ours behind; a terminal that is gone needs nothing back.
@@ -147,10 +176,12 @@ fn give_back() {
         let _gone = execute!(
             io::stdout(),
             EndSynchronizedUpdate,
-            Print(MOUSE_OFF),
+            Print(INPUT_OFF),
             LeaveAlternateScreen,
             Show
         );
+        // What was typed too late, or answered, is not for the shell.
+        let _gone = tcflush(io::stdin(), QueueSelector::IFlush);
         let _gone = disable_raw_mode();
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
         for panic in failed.drain(..) {
@@ -160,26 +191,53 @@ fn give_back() {
 }
 
 /// Signals that came, to be looked at between frames.
+///
+/// One that ends the process does so even when no frame ends any more, because the terminal takes no
+/// output: a thread sees to it.
 #[derive(Debug)]
 pub(crate) struct Signals {
     end: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     go_on: Arc<AtomicBool>,
+    resized: Arc<AtomicBool>,
+    /// Wakes the thread that ends the process; the thread ends when they are gone.
+    wakes: Vec<SigId>,
+    watching: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Notes signals from now on instead of dying of them.
     pub(crate) fn watch() -> io::Result<Self> {
-        let signals = Self {
+        let mut signals = Self {
             end: Arc::default(),
             stop: Arc::default(),
             go_on: Arc::default(),
+            resized: Arc::default(),
+            wakes: Vec::new(),
+            watching: Arc::new(AtomicBool::new(true)),
         };
+        let (mut woken, wakes) = UnixStream::pair()?;
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&signals.end))?;
+            let wake = pipe::register(signal, wakes.try_clone()?)?;
+            signals.wakes.push(wake);
         }
+        drop(wakes);
         signal_hook::flag::register(SIGTSTP, Arc::clone(&signals.stop))?;
         signal_hook::flag::register(SIGCONT, Arc::clone(&signals.go_on))?;
+        signal_hook::flag::register(SIGWINCH, Arc::clone(&signals.resized))?;
+        let watching = Arc::clone(&signals.watching);
+        let thread = std::thread::Builder::new().name("ttmem-end".to_owned());
+        thread.spawn(move || {
+            if woken.read(&mut [0]).is_ok_and(|count| count > 0) {
+                std::thread::sleep(ENDS_WITHIN);
+                if watching.load(Ordering::Relaxed) {
+                    // Only its modes: writing to it is what blocks.
+                    let _gone = disable_raw_mode();
+                    let _never = emulate_default_handler(SIGTERM);
+                }
+            }
+        })?;
         Ok(signals)
     }
 
@@ -195,6 +253,20 @@ impl Signals {
     /// Whether it was continued; asked once.
     pub(crate) fn went_on(&self) -> bool {
         self.go_on.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the terminal has another size; asked once.
+    pub(crate) fn resized(&self) -> bool {
+        self.resized.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.watching.store(false, Ordering::Relaxed);
+        for wake in self.wakes.drain(..) {
+            unregister(wake);
+        }
     }
 }
 

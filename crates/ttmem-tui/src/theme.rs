@@ -19,6 +19,13 @@ pub enum ColourDepth {
     True,
 }
 
+/// What is behind the text of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    Dark,
+    Light,
+}
+
 /// What something means, from which follows how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Ink {
@@ -53,6 +60,7 @@ pub(crate) enum Ink {
 pub struct Theme {
     depth: ColourDepth,
     unicode: bool,
+    background: Background,
 }
 
 /// Colours from an empty to a full core, dark to bright, for every kind of colour vision.
@@ -73,7 +81,11 @@ impl Theme {
     /// How things look with so many colours, with or without signs beyond ASCII.
     #[must_use]
     pub const fn new(depth: ColourDepth, unicode: bool) -> Self {
-        Self { depth, unicode }
+        Self {
+            depth,
+            unicode,
+            background: Background::Dark,
+        }
     }
 
     /// How things look on the terminal that the environment describes.
@@ -100,8 +112,17 @@ impl Theme {
         // The first that is set decides, as in the C library.
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text);
         let locale = locale.unwrap_or_default();
+        // Text and background by their numbers among the sixteen: the last two numbers of light ones
+        // are white.
+        let behind = text("COLORFGBG").unwrap_or_default();
+        let is_light = matches!(behind.rsplit(';').next(), Some("7" | "15"));
         Self {
             depth,
+            background: if is_light {
+                Background::Light
+            } else {
+                Background::Dark
+            },
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
@@ -109,6 +130,11 @@ impl Theme {
     #[must_use]
     pub const fn with_depth(self, depth: ColourDepth) -> Self {
         Self { depth, ..self }
+    }
+
+    #[must_use]
+    pub const fn with_background(self, background: Background) -> Self {
+        Self { background, ..self }
     }
 
     #[must_use]
@@ -131,8 +157,11 @@ impl Theme {
             Ink::Faint | Ink::Free => {
                 return match self.depth {
                     // Grey, because many terminals do not dim.
-                    ColourDepth::Palette => Style::new().fg(Color::Indexed(245)),
-                    ColourDepth::True => Style::new().fg(Color::Rgb(138, 138, 138)),
+                    ColourDepth::Palette => Style::new().fg(Color::Indexed(self.of(245, 241))),
+                    ColourDepth::True => {
+                        let grey = self.of(150, 96);
+                        Style::new().fg(Color::Rgb(grey, grey, grey))
+                    }
                     ColourDepth::None | ColourDepth::Sixteen => {
                         Style::new().add_modifier(Modifier::DIM)
                     }
@@ -185,6 +214,20 @@ impl Theme {
         }
     }
 
+    /// Text on a cell of a heat map: black on what is bright, white on what is dark.
+    pub(crate) fn readable(self, heat: Style) -> Style {
+        let bright = HEAT[4..].iter().zip(&HEAT_PALETTE[4..]);
+        let is_bright = bright.into_iter().any(|((red, green, blue), index)| {
+            heat.bg == Some(Color::Rgb(*red, *green, *blue))
+                || heat.bg == Some(Color::Indexed(*index))
+        });
+        match heat.bg {
+            None => heat,
+            Some(_) if is_bright => heat.fg(Color::Black),
+            Some(_) => heat.fg(Color::White),
+        }
+    }
+
     pub(crate) const fn border(self) -> border::Set<'static> {
         self.pick(border::ROUNDED, ASCII_BORDER)
     }
@@ -229,24 +272,18 @@ impl Theme {
         }
     }
 
+    const fn of<T: Copy>(self, dark: T, light: T) -> T {
+        match self.background {
+            Background::Dark => dark,
+            Background::Light => light,
+        }
+    }
+
     fn colour(self, ink: Ink) -> Option<Color> {
-        let (plain, palette, (red, green, blue)) = match ink {
-            Ink::Frame => (Color::DarkGray, 240, (88, 88, 88)),
-            Ink::Key => (Color::Cyan, 74, (86, 180, 233)),
-            Ink::Good => (Color::Green, 36, (0, 158, 115)),
-            Ink::Warning => (Color::Yellow, 178, (230, 159, 0)),
-            Ink::Danger => (Color::Red, 166, (213, 94, 0)),
-            Ink::Peak => (Color::White, 255, (238, 238, 238)),
-            Ink::Reserved => (Color::DarkGray, 244, (128, 128, 128)),
-            Ink::Kernel => (Color::Magenta, 175, (204, 121, 167)),
-            Ink::Storage => (Color::Yellow, 178, (230, 159, 0)),
-            Ink::L1 => (Color::Cyan, 74, (86, 180, 233)),
-            Ink::L1Small => (Color::LightYellow, 227, (240, 228, 66)),
-            Ink::Dram => (Color::Blue, 32, (0, 128, 200)),
-            Ink::Trace => (Color::Magenta, 175, (204, 121, 167)),
-            Ink::System => (Color::Green, 36, (0, 158, 115)),
-            Ink::Text | Ink::Faint | Ink::Strong | Ink::Chosen | Ink::Free => return None,
-        };
+        let (plain, palette, (red, green, blue)) = match self.background {
+            Background::Dark => on_dark(ink),
+            Background::Light => on_light(ink),
+        }?;
         match self.depth {
             ColourDepth::None => None,
             ColourDepth::Sixteen => Some(plain),
@@ -254,6 +291,50 @@ impl Theme {
             ColourDepth::True => Some(Color::Rgb(red, green, blue)),
         }
     }
+}
+
+/// A colour among sixteen, among 256, and as it should be.
+type Colour = (Color, u8, (u8, u8, u8));
+
+const fn on_dark(ink: Ink) -> Option<Colour> {
+    Some(match ink {
+        Ink::Frame => (Color::DarkGray, 242, (108, 108, 108)),
+        Ink::Key => (Color::Cyan, 74, (86, 180, 233)),
+        Ink::Good => (Color::Green, 36, (0, 158, 115)),
+        Ink::Warning => (Color::Yellow, 178, (230, 159, 0)),
+        Ink::Danger => (Color::Red, 209, (240, 110, 60)),
+        Ink::Peak => (Color::White, 255, (238, 238, 238)),
+        Ink::Reserved => (Color::DarkGray, 244, (128, 128, 128)),
+        Ink::Kernel => (Color::Magenta, 175, (204, 121, 167)),
+        Ink::Storage => (Color::Yellow, 178, (230, 159, 0)),
+        Ink::L1 => (Color::Cyan, 74, (86, 180, 233)),
+        Ink::L1Small => (Color::LightYellow, 227, (240, 228, 66)),
+        Ink::Dram => (Color::Blue, 32, (0, 128, 200)),
+        Ink::Trace => (Color::Magenta, 175, (204, 121, 167)),
+        Ink::System => (Color::Green, 36, (0, 158, 115)),
+        Ink::Text | Ink::Faint | Ink::Strong | Ink::Chosen | Ink::Free => return None,
+    })
+}
+
+/// The same hues, dark enough to be read: yellow and light grey are lost on white.
+const fn on_light(ink: Ink) -> Option<Colour> {
+    Some(match ink {
+        Ink::Frame => (Color::DarkGray, 245, (138, 138, 138)),
+        Ink::Key => (Color::Blue, 25, (0, 95, 150)),
+        Ink::Good => (Color::Green, 22, (0, 110, 80)),
+        Ink::Warning => (Color::Magenta, 94, (140, 84, 0)),
+        Ink::Danger => (Color::Red, 124, (180, 40, 0)),
+        Ink::Peak => (Color::Black, 232, (0, 0, 0)),
+        Ink::Reserved => (Color::DarkGray, 244, (128, 128, 128)),
+        Ink::Kernel => (Color::Magenta, 132, (160, 70, 120)),
+        Ink::Storage => (Color::Red, 130, (190, 110, 0)),
+        Ink::L1 => (Color::Cyan, 31, (30, 125, 185)),
+        Ink::L1Small => (Color::Green, 100, (135, 125, 0)),
+        Ink::Dram => (Color::Blue, 25, (0, 80, 160)),
+        Ink::Trace => (Color::Magenta, 132, (160, 70, 120)),
+        Ink::System => (Color::Green, 29, (0, 110, 80)),
+        Ink::Text | Ink::Faint | Ink::Strong | Ink::Chosen | Ink::Free => return None,
+    })
 }
 
 const ASCII_BORDER: border::Set<'_> = border::Set {
@@ -317,6 +398,71 @@ mod tests {
         assert!(detected(&[("LC_ALL", "C.utf8")]).unicode);
         assert!(!detected(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]).unicode);
         assert!(!detected(&[]).unicode);
+    }
+
+    /// The contrast of two colours, times 100, as the web's guidelines define it.
+    fn contrast(one: (u8, u8, u8), other: (u8, u8, u8)) -> u32 {
+        let light = |(red, green, blue): (u8, u8, u8)| {
+            let linear = |part: u8| {
+                let part = f64::from(part) / 255.0;
+                if part <= 0.03928 {
+                    part / 12.92
+                } else {
+                    ((part + 0.055) / 1.055).powf(2.4)
+                }
+            };
+            0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue) + 0.05
+        };
+        let (one, other) = (light(one), light(other));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 100 and 2100"
+        )]
+        let hundredths = (one.max(other) / one.min(other) * 100.0) as u32;
+        hundredths
+    }
+
+    #[test]
+    fn every_ink_can_be_read_on_dark_and_on_light() {
+        const WORDS: [Ink; 5] = [Ink::Faint, Ink::Key, Ink::Good, Ink::Warning, Ink::Danger];
+        const FILLS: [Ink; 9] = [
+            Ink::Frame,
+            Ink::Reserved,
+            Ink::Kernel,
+            Ink::Storage,
+            Ink::L1,
+            Ink::L1Small,
+            Ink::Dram,
+            Ink::Trace,
+            Ink::System,
+        ];
+        let backgrounds = [
+            (Background::Dark, [(0, 0, 0), (30, 30, 30)]),
+            (Background::Light, [(255, 255, 255), (253, 246, 227)]),
+        ];
+        for (background, behind) in backgrounds {
+            let theme = Theme::new(ColourDepth::True, true).with_background(background);
+            for (inks, least) in [(&WORDS[..], 450), (&FILLS[..], 290)] {
+                for ink in inks {
+                    let Some(Color::Rgb(red, green, blue)) = theme.style(*ink).fg else {
+                        panic!("{ink:?} has no colour");
+                    };
+                    for behind in behind {
+                        let contrast = contrast((red, green, blue), behind);
+                        assert!(contrast >= least, "{ink:?} on {behind:?}: {contrast}");
+                    }
+                }
+            }
+        }
+        for (set, background) in [
+            ("15;0", Background::Dark),
+            ("0;15", Background::Light),
+            ("0;default;7", Background::Light),
+            ("", Background::Dark),
+        ] {
+            assert_eq!(detected(&[("COLORFGBG", set)]).background, background);
+        }
     }
 
     #[test]

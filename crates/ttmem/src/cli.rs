@@ -5,7 +5,7 @@ mod top;
 
 pub(crate) use remote::HttpOptions;
 use remote::{host_name, tcp_address};
-pub(crate) use top::TopOptions;
+pub(crate) use top::{ThemeChoice, TopOptions};
 
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};

@@ -27,8 +27,12 @@ impl Terminal {
         let terminal = Self {
             folder: SocketFolder::make()?,
         };
-        let ttmem = ttmem.display();
-        let command = format!("exec env {variables} '{ttmem}' {}", screen.arguments);
+        // By its name, as a user starts it: the view shows commands.
+        let folder = ttmem.parent().unwrap_or(ttmem).display();
+        let command = format!(
+            "PATH='{folder}':\"$PATH\" exec env {variables} ttmem {}",
+            screen.arguments
+        );
         let mut start = terminal.tmux();
         start.args(["new-session", "-d", "-s", "screen"]);
         start.args(["-x", &screen.columns.to_string()]);

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 use ttmem_api::{
     AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbRow, CbUsage,
-    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, HexId, KernelKind, KernelRow,
-    KernelUsage, LeakCandidates, Mark, MemoryClass, Page, PeakBytes, PrefetchUsage, Process,
-    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, HexId, HostProcess, KernelKind,
+    KernelRow, KernelUsage, LeakCandidates, Mark, MemoryClass, Page, PeakBytes, PrefetchUsage,
+    Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 const TIME: Timestamp = Timestamp::from_unix_nanos(1_794_731_103_000_000_000);
@@ -91,6 +91,7 @@ fn device() -> Device {
         caches: CacheCounts::default(),
         dispatches: 0,
         trace_replays: 0,
+        cb_headroom_bytes: Some(-1),
         allocators: vec![AllocatorUsage {
             pid: Some(2),
             instance: None,
@@ -146,8 +147,15 @@ fn process() -> Process {
             cbs: 1,
             kernels: 1,
             bytes: 1,
+            buffer_bytes: 1,
             time: TIME,
             reason: "ended".into(),
+        }),
+        host: Some(HostProcess {
+            command: Some("python3 model.py".into()),
+            user: Some("maria".into()),
+            parent: Some(1),
+            rss_bytes: Some(1),
         }),
     }
 }
@@ -187,7 +195,7 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(device),
         "id unique_id scope arch board remote source verified dram l1 l1_small trace system cb \
-         kernel ring prefetch caches dispatches trace_replays allocators peaks_since_marks"
+         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes allocators peaks_since_marks"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
                  peak_bytes peak_time buffers largest_free_bytes_per_bank capacity_is_current \
@@ -216,7 +224,7 @@ fn the_document_has_the_documented_names() {
         keys(process),
         "pid instance name uid start_time state source incomplete incomplete_reasons resyncing lost_events \
          elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
-         released"
+         released host"
     );
     assert_eq!(
         keys(&process.devices[0]),

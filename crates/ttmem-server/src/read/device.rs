@@ -232,6 +232,7 @@ pub(super) fn device(
         caches: cache_counts(device, has_places),
         dispatches: device.caches.dispatches,
         trace_replays: device.caches.trace_replays,
+        cb_headroom_bytes: geometry.cb_headroom_bytes.filter(|_known| has_places),
         allocators: listed.allocators,
         peaks_since_marks: since_marks
             .iter()

@@ -9,7 +9,7 @@ use ttmem_api::{
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreType};
 use ttmem_ledger::geometry::{Occupant, Placed};
-use ttmem_ledger::{Geometry, Owner, ProcessView, View};
+use ttmem_ledger::{Geometry, Owner, ProcessView, View, last_replays};
 
 /// The most blocks that are listed; a screen has far fewer lines.
 const MAX_BLOCKS: usize = 4096;
@@ -74,6 +74,7 @@ fn residents(
 ) -> (Vec<Resident>, BTreeMap<Owner, u32>) {
     let mut residents = Vec::new();
     let mut places = BTreeMap::new();
+    let mut replays: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
     for (owner, cores) in &geometry.residents[index][CoreType::Tensix as usize] {
         let Some(process) = view.process(owner.process) else {
             continue;
@@ -81,6 +82,9 @@ fn residents(
         let Some(program) = process.rows.programs.get(owner.program) else {
             continue;
         };
+        let replays = replays
+            .entry(owner.process)
+            .or_insert_with(|| last_replays(&process.account, &process.rows));
         let slot = process.device_slot(u32::try_from(index).unwrap_or(u32::MAX));
         let on = slot.and_then(|slot| program.on_device(slot));
         places.insert(*owner, u32::try_from(residents.len()).unwrap_or(u32::MAX));
@@ -88,8 +92,10 @@ fn residents(
             pid: process.facts.identity.pid,
             program: rows::is_tracked(process).then_some(program.id.0),
             name: rows::defined_text(process, program.name),
+            // A program of a trace runs whenever the trace does.
             time: on
                 .and_then(|on| on.last_dispatch)
+                .max(replays.get(&owner.program).copied())
                 .map(Timestamp::from_unix_nanos),
             cores: cores.len(),
         });

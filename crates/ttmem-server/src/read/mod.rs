@@ -13,6 +13,7 @@ mod device;
 mod geometry_cache;
 mod half_closed;
 mod handlers;
+mod host;
 mod http;
 mod l1map;
 mod limits;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ttmem_api::{HexId, KernelKind, Page, ProgramDevice, ProgramRow, Timestamp};
 use ttmem_event::CoreType;
 use ttmem_ledger::program::{Program, ProgramOnDevice};
-use ttmem_ledger::{Owner, ProcessView, View};
+use ttmem_ledger::{Owner, ProcessView, View, last_replays};
 
 /// Compute cores by device and by the program that ran last on them.
 type ResidentCores = HashMap<(u32, Owner), u32>;
@@ -14,13 +14,15 @@ type ResidentCores = HashMap<(u32, Owner), u32>;
 pub(super) fn programs(view: &View, request: PageRequest) -> Page<ProgramRow> {
     let resident = resident_cores(view);
     rows::page(view, request, |process, first_slot, give| {
+        let replays = last_replays(&process.account, &process.rows);
         for (slot, program) in process.rows.programs.iter_from(first_slot) {
             give(slot, 0, &mut || {
                 let owner = Owner {
                     process: process.index,
                     program: slot,
                 };
-                program_row(view, process, program, owner, &resident)
+                let ran = replays.get(&slot).copied();
+                program_row(view, process, (program, ran), owner, &resident)
             })?;
         }
         Ok(())
@@ -45,7 +47,7 @@ fn most(program: &Program, figure: impl Fn(&ProgramOnDevice) -> u64) -> u64 {
 fn program_row(
     view: &View,
     process: &ProcessView,
-    program: &Program,
+    (program, replayed): (&Program, Option<u64>),
     owner: Owner,
     resident: &ResidentCores,
 ) -> ProgramRow {
@@ -59,6 +61,8 @@ fn program_row(
     });
     let first_run = program.on.iter().filter_map(|on| on.first_dispatch).min();
     let last_run = program.on.iter().filter_map(|on| on.last_dispatch).max();
+    // A program of a trace runs whenever the trace does.
+    let last_run = last_run.max(replayed);
     let devices = program.on.iter().filter_map(|on| {
         let number = *process.devices.get(on.device as usize)?;
         let device = view.devices.get(number as usize)?;

@@ -4,6 +4,7 @@
 //! and the snapshot says so in its errors; totals are never cut.
 
 use super::device::{Listed, Listings, device};
+use super::host;
 use super::vocabulary;
 use ttmem_api::{
     Anomalies, DeviceDetail, HexId, IncompleteReason, LeakCandidates, Mark, PeakBytes, Process,
@@ -111,7 +112,8 @@ pub(super) fn processes(view: &View) -> (Vec<Process>, Option<String>) {
         .processes
         .iter()
         .map(|each| process(view, each, &mut budget));
-    let processes = live.chain(view.departed.iter().map(departed)).collect();
+    let gone = view.departed.iter().map(|each| departed(view, each));
+    let processes = live.chain(gone).collect();
     (processes, budget.complaint("devices of processes"))
 }
 
@@ -207,6 +209,7 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         leak_candidates: leak_candidates(&account.leak_candidates),
         connections: facts.connections,
         devices: devices.collect(),
+        host: facts.identity.pid.map(host::process),
         ..identified(&facts.identity)
     }
 }
@@ -243,9 +246,28 @@ pub(super) fn peak_bytes(figure: impl Fn(GaugeKind) -> u64) -> PeakBytes {
     }
 }
 
-fn departed(departed: &DepartedView) -> Process {
+fn departed(view: &View, departed: &DepartedView) -> Process {
+    let devices = departed.devices.iter().filter_map(|(key, totals)| {
+        let device = view.devices.iter().find(|device| device.key == *key)?;
+        let (id, unique_id, scope) = identity(device);
+        Some(ProcessDevice {
+            id,
+            unique_id,
+            scope,
+            dram_bytes: 0,
+            l1_bytes: 0,
+            l1_small_bytes: 0,
+            trace_bytes: 0,
+            system_bytes: 0,
+            cb_bytes: 0,
+            kernel_bytes: 0,
+            buffers: 0,
+            peak: Some(peak_bytes(|kind| totals.gauge(kind).peak().bytes)),
+        })
+    });
     let reasons = incomplete_reasons(&departed.incomplete, &departed.not_tracked);
     Process {
+        devices: devices.collect(),
         state: ttmem_api::ProcessState::Exited,
         incomplete: !reasons.is_empty(),
         incomplete_reasons: reasons,
@@ -297,6 +319,7 @@ pub(super) fn released(released: &ttmem_ledger::Released, time: u64, reason: &st
             .buffer_bytes
             .saturating_add(released.cb_bytes)
             .saturating_add(released.kernel_bytes),
+        buffer_bytes: released.buffer_bytes,
         time: Timestamp::from_unix_nanos(time),
         reason: reason.to_owned(),
     }
@@ -324,5 +347,6 @@ fn identified(identity: &ProcessIdentity) -> Process {
         connections: 0,
         devices: Vec::new(),
         released: None,
+        host: None,
     }
 }

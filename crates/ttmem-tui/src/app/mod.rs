@@ -11,11 +11,10 @@ mod tests;
 pub(crate) use state::App;
 
 use crate::fetch::{FetchEnded, Fetcher};
-use crate::input::Input;
-use crate::terminal::{Screen, Signals, wait_for_input};
+use crate::input::Parser;
+use crate::terminal::{Screen, Signals, read_input, wait_for_input};
 use crate::theme::Theme;
 use crate::views::Tab;
-use ratatui::crossterm::event;
 use state::Flow;
 use std::fmt;
 use std::io;
@@ -51,6 +50,18 @@ pub trait Companion {
     fn must_leave(&self) -> bool {
         false
     }
+
+    /// Whether its last state stays on the screen until the user leaves.
+    fn stays(&self) -> bool {
+        false
+    }
+
+    /// Whether it waits for the user, who continues it with `c`.
+    fn is_held(&self) -> bool {
+        false
+    }
+
+    fn go_on(&self) {}
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +77,8 @@ pub struct TopOptions<'c> {
     pub interval: Duration,
     pub tab: Tab,
     pub theme: Theme,
+    /// Whether the terminal is asked for its background, which decides the colours.
+    pub asks_background: bool,
     pub companion: Option<&'c dyn Companion>,
 }
 
@@ -105,7 +118,7 @@ impl From<FetchEnded> for TopError {
 /// Shows a server on the terminal until the user leaves.
 ///
 /// # Errors
-/// When standard input or output is no terminal, or the system has no thread left. A server that
+/// When standard input or output is not a terminal, or the system has no thread left. A server that
 /// cannot be reached is no error: it is waited for.
 pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
     let signals = Signals::watch().map_err(TopError::Terminal)?;
@@ -116,12 +129,16 @@ pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
         options.tab,
         options.theme,
     );
-    let screen = Screen::enter().map_err(TopError::Terminal)?;
+    let mut screen = Screen::enter().map_err(TopError::Terminal)?;
+    if options.asks_background {
+        screen.ask_background().map_err(TopError::Terminal)?;
+    }
     let shown = Shown {
         screen,
         signals,
         fetcher,
         companion: options.companion,
+        parser: Parser::default(),
     };
     match shown.run(&mut app) {
         // Nobody is left to show anything to.
@@ -144,6 +161,7 @@ struct Shown<'c> {
     signals: Signals,
     fetcher: Fetcher,
     companion: Option<&'c dyn Companion>,
+    parser: Parser,
 }
 
 impl Shown<'_> {
@@ -162,14 +180,13 @@ impl Shown<'_> {
                 drawn = Some(now);
                 must_draw = false;
             }
-            if wait_for_input(frame).map_err(TopError::Terminal)?
-                && event::poll(Duration::ZERO).map_err(TopError::Terminal)?
-            {
+            if wait_for_input(frame).map_err(TopError::Terminal)? {
                 let (flow, was_used) = self.take_input(app)?;
                 match flow {
                     Flow::On => {}
                     Flow::Suspend => self.suspend()?,
                     Flow::Quit => return Ok(Left::Quit),
+                    Flow::GoOn => self.companion.iter().for_each(|beside| beside.go_on()),
                 }
                 must_draw |= app.is_changed();
                 if was_used {
@@ -183,6 +200,7 @@ impl Shown<'_> {
                 self.suspend()?;
                 must_draw = true;
             }
+            must_draw |= self.signals.resized();
             if self.signals.went_on() {
                 self.screen.resume().map_err(TopError::Terminal)?;
                 must_draw = true;
@@ -197,7 +215,8 @@ impl Shown<'_> {
                 if companion.must_leave() {
                     return Ok(Left::Quit);
                 }
-                if companion.is_over() && touched.is_none() {
+                app.set_held(companion.is_held());
+                if companion.is_over() && touched.is_none() && !companion.stays() {
                     return Ok(Left::Over);
                 }
             }
@@ -211,24 +230,19 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// Takes in everything that was typed meanwhile, as one; whether there was anything of use.
+    /// Takes in what was typed; whether there was anything.
+    ///
+    /// One reading: more of a long paste comes after a frame, and after a look at the signals.
     fn take_input(&mut self, app: &mut App) -> Result<(Flow, bool), TopError> {
-        let mut was_used = false;
-        loop {
-            let event = event::read().map_err(TopError::Terminal)?;
-            if let Some(input) = Input::of(&event) {
-                was_used |= input != Input::Resized;
-                let flow = app.handle(input);
-                if flow != Flow::On {
-                    return Ok((flow, was_used));
-                }
-            }
-            // What was read and not taken yet is not seen by whoever waits for the terminal.
-            let is_more = wait_for_input(Duration::ZERO).and_then(|_| event::poll(Duration::ZERO));
-            if !is_more.map_err(TopError::Terminal)? {
-                return Ok((Flow::On, was_used));
+        let bytes = read_input().map_err(TopError::Terminal)?;
+        let inputs = self.parser.take(&bytes);
+        for input in &inputs {
+            let flow = app.handle(*input);
+            if flow != Flow::On {
+                return Ok((flow, true));
             }
         }
+        Ok((Flow::On, !inputs.is_empty()))
     }
 
     fn draw(&mut self, app: &mut App, now: Instant) -> Result<(), TopError> {

@@ -7,6 +7,7 @@ use crate::frame::{self, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::theme::Theme;
 use crate::views::help::Help;
+use crate::views::problems;
 use crate::views::{Chosen, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
@@ -21,11 +22,17 @@ pub(crate) enum Flow {
     /// The process is to be stopped, until the user continues it.
     Suspend,
     Quit,
+    /// Whoever runs beside and waits is to go on.
+    GoOn,
 }
 
 pub(crate) struct App {
     data: Data,
     pub(super) tab: Tab,
+    /// The tabs from which the user went to others for details, to come back to.
+    before: Vec<Tab>,
+    /// Whether whoever runs beside waits for the user.
+    held: bool,
     views: [Box<dyn View>; 8],
     chosen: Chosen,
     help: Option<Help>,
@@ -33,6 +40,7 @@ pub(crate) struct App {
     changed: bool,
     /// How the screen was divided when it was last drawn.
     parts: Option<Parts>,
+    too_small: bool,
     refreshes: u64,
     marks: u32,
 }
@@ -42,12 +50,15 @@ impl App {
         Self {
             data: Data::new(address, interval, Instant::now()),
             tab,
+            before: Vec::new(),
+            held: false,
             views: Tab::ALL.map(Tab::view),
             chosen: Chosen::default(),
             help: None,
             theme,
             changed: true,
             parts: None,
+            too_small: false,
             refreshes: 0,
             marks: 0,
         }
@@ -56,6 +67,11 @@ impl App {
     /// Whether a frame would differ from the last one.
     pub(crate) const fn is_changed(&self) -> bool {
         self.changed
+    }
+
+    pub(crate) fn set_held(&mut self, held: bool) {
+        self.changed |= self.held != held;
+        self.held = held;
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -88,7 +104,14 @@ impl App {
                 self.point(pointer);
                 Flow::On
             }
-            Input::Resized => Flow::On,
+            Input::Pasted(letter) if self.views[self.tab as usize].is_typing() => {
+                self.press(Key::Char(letter))
+            }
+            Input::Pasted(_) => Flow::On,
+            Input::Background(background) => {
+                self.theme = self.theme.with_background(background);
+                Flow::On
+            }
         }
     }
 
@@ -96,9 +119,16 @@ impl App {
         self.changed = false;
         self.data.now = now;
         let canvas = &mut Canvas::new(buffer, self.theme);
-        self.parts = Parts::of(canvas.area, companion.len());
+        let problem = problems::line(&self.data);
+        self.parts = Parts::of(canvas.area, problem.is_some(), companion.len());
+        self.too_small = self.parts.is_none();
         match self.parts {
-            Some(parts) => self.draw_parts(canvas, &parts, companion),
+            Some(parts) => {
+                self.draw_parts(canvas, &parts, companion);
+                if let Some(problem) = &problem {
+                    frame::draw_problem(canvas, parts.problem, problem);
+                }
+            }
             None => frame::draw_too_small(canvas),
         }
         self.theme.ascii(canvas);
@@ -120,9 +150,19 @@ impl App {
         let canvas = &mut Canvas::new(buffer, self.theme);
         let area = canvas.area;
         frame::draw_facts(canvas, row_of(area, 0), &self.data);
+        let problem = problems::line(&self.data);
+        if let Some(problem) = &problem {
+            frame::draw_problem(canvas, row_of(area, 1), problem);
+        }
+        let above = 1 + u16::from(problem.is_some());
         let view = &mut self.views[self.tab as usize];
-        view.draw(canvas, below(area, 1), &self.data, &self.chosen);
+        view.draw(canvas, below(area, above), &self.data, &self.chosen);
         self.theme.ascii(canvas);
+    }
+
+    /// Rows of the view's lists that were not on the screen when it was last drawn.
+    pub(crate) fn hidden_rows(&self) -> u64 {
+        self.views[self.tab as usize].hidden_rows()
     }
 
     fn press(&mut self, key: Key) -> Flow {
@@ -131,6 +171,14 @@ impl App {
             Key::Control('z') => return Flow::Suspend,
             _other => {}
         }
+        if self.too_small {
+            // Too small for anything but a sentence: nothing that cannot be seen may happen.
+            return if key == Key::Char('q') {
+                Flow::Quit
+            } else {
+                Flow::On
+            };
+        }
         if let Some(help) = &mut self.help {
             if !help.handle(key) {
                 self.help = None;
@@ -138,6 +186,9 @@ impl App {
             return Flow::On;
         }
         let view = &mut self.views[self.tab as usize];
+        if self.held && key == Key::Char('c') && !view.is_typing() {
+            return Flow::GoOn;
+        }
         let is_typing = view.is_typing();
         let outcome = view.handle(key, &self.data, &mut self.chosen);
         if outcome == Outcome::Unused && !is_typing {
@@ -149,23 +200,25 @@ impl App {
 
     fn press_unused(&mut self, key: Key) -> Flow {
         match key {
-            Key::Char('q') | Key::Escape => return Flow::Quit,
+            Key::Char('q') => return Flow::Quit,
+            Key::Escape => self.go_back(),
             Key::Char('?' | 'h') => self.help = Some(Help::default()),
-            Key::Tab => self.tab = self.neighbour(1),
-            Key::BackTab => self.tab = self.neighbour(Tab::ALL.len() - 1),
+            Key::Tab => self.go(self.neighbour(1)),
+            Key::BackTab => self.go(self.neighbour(Tab::ALL.len() - 1)),
             Key::Char('r') => self.refreshes += 1,
             Key::Char(' ') => {
                 self.data.paused = !self.data.paused;
                 self.refreshes += u64::from(!self.data.paused);
             }
             Key::Char('m') => self.marks += 1,
+            Key::Char('x') => self.export(),
             Key::Char('+' | '=') => self.step_interval(false),
             Key::Char('-') => self.step_interval(true),
             Key::Char(digit) => {
                 let number = digit.to_digit(10).and_then(|digit| digit.checked_sub(1));
                 let number = number.and_then(|number| usize::try_from(number).ok());
                 if let Some(tab) = number.and_then(|number| Tab::ALL.get(number)) {
-                    self.tab = *tab;
+                    self.go(*tab);
                 }
             }
             _other => {}
@@ -191,7 +244,7 @@ impl App {
         if pointer.did == Gesture::Click
             && let Some(tab) = parts.tab_at(pointer.column, pointer.row)
         {
-            self.tab = tab;
+            self.go(tab);
             return;
         }
         if parts.view.contains((pointer.column, pointer.row).into()) {
@@ -202,8 +255,40 @@ impl App {
     }
 
     fn follow(&mut self, outcome: Outcome) {
-        if let Outcome::Go(tab) = outcome {
+        if let Outcome::Go(tab) = outcome
+            && tab != self.tab
+        {
+            self.before.push(self.tab);
             self.tab = tab;
+        }
+    }
+
+    /// Goes to a view by its name: there is nothing to come back to.
+    fn go(&mut self, tab: Tab) {
+        self.before.clear();
+        self.tab = tab;
+    }
+
+    fn export(&mut self) {
+        let notice = match crate::export::write(self.tab, &self.data) {
+            Ok(path) => format!("written to {}", path.display()),
+            Err(error) => format!("nothing written: {error}"),
+        };
+        self.data.apply(Update::Notice(notice), Instant::now());
+    }
+
+    /// The documents of the view, as JSON.
+    pub(crate) fn exported(&self) -> serde_json::Value {
+        crate::export::json(self.tab, &self.data)
+    }
+
+    fn go_back(&mut self) {
+        match self.before.pop() {
+            Some(tab) => self.tab = tab,
+            None => {
+                let notice = "nothing to go back to; q quits".to_owned();
+                self.data.apply(Update::Notice(notice), Instant::now());
+            }
         }
     }
 

@@ -71,7 +71,7 @@ fn a_click_on_a_name_is_as_good_as_its_number() {
     let mut app = app(Tab::Overview);
     let screen = drawn(&mut app, (80, 24), &[]);
     let names = screen.lines().next().expect("a first line");
-    let column = names.find("L1 map").expect("its name");
+    let column = names.find("Map").expect("its name");
     let click = Pointer {
         column: u16::try_from(column).expect("on the screen"),
         row: 0,
@@ -116,7 +116,102 @@ fn help_is_left_before_the_program_is() {
     assert_ne!(drawn(&mut app, (80, 24), &[]), before);
     assert_eq!(press(&mut app, Key::Escape), Flow::On);
     assert_eq!(drawn(&mut app, (80, 24), &[]), before);
-    assert_eq!(press(&mut app, Key::Escape), Flow::Quit);
+    assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
+}
+
+#[test]
+fn escape_goes_back_and_never_quits() {
+    for tab in Tab::ALL {
+        let mut app = app(tab);
+        drawn(&mut app, (80, 24), &[]);
+        for _ in 0..5 {
+            assert_eq!(press(&mut app, Key::Escape), Flow::On, "{tab:?}");
+        }
+        assert_eq!(app.tab, tab);
+        let screen = drawn(&mut app, (80, 24), &[]);
+        assert!(screen.contains("q quits"), "{screen}");
+    }
+    let mut app = app(Tab::Overview);
+    drawn(&mut app, (80, 24), &[]);
+    press(&mut app, Key::Enter);
+    assert_eq!(app.tab, Tab::Device);
+    press(&mut app, Key::Escape);
+    assert_eq!(app.tab, Tab::Overview);
+    // A view that was named is not gone back from.
+    press(&mut app, Key::Enter);
+    press(&mut app, Key::Char('6'));
+    press(&mut app, Key::Escape);
+    assert_eq!(app.tab, Tab::Buffers);
+}
+
+#[test]
+fn stale_counts_from_the_last_answer_whatever_was_asked_since() {
+    let mut app = app(Tab::Overview);
+    for seconds in [10, 20, 3_600] {
+        let later = now() + Duration::from_secs(seconds);
+        let down = Link::Down {
+            reason: "timed out".to_owned(),
+        };
+        app.take(Update::Link(down), later);
+        let mut canvas = Buffer::empty(Rect::new(0, 0, 120, 24));
+        app.draw(&mut canvas, &[], later);
+        let age = crate::format::duration(seconds);
+        let words = format!("STALE for {age}: timed out");
+        assert!(text(&canvas).contains(&words), "{}", text(&canvas));
+    }
+}
+
+#[test]
+fn nothing_happens_unseen_on_a_screen_that_is_too_small() {
+    let mut app = app(Tab::Overview);
+    drawn(&mut app, (30, 6), &[]);
+    for key in [Key::Char('?'), Key::Char('2'), Key::Char('m'), Key::Enter] {
+        assert_eq!(press(&mut app, key), Flow::On);
+    }
+    assert_eq!((app.tab, app.settings().marks), (Tab::Overview, 0));
+    let screen = drawn(&mut app, (80, 24), &[]);
+    assert!(!screen.contains("Keys of this view"), "{screen}");
+    drawn(&mut app, (30, 6), &[]);
+    assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
+}
+
+#[test]
+fn hints_never_drop_the_way_out_and_the_help() {
+    for tab in Tab::ALL {
+        for width in [40, 60, 80, 200] {
+            let screen = drawn(&mut app(tab), (width, 24), &[]);
+            let hints = screen.lines().last().unwrap_or_default();
+            assert!(hints.contains("q quit"), "{tab:?} {width}: {hints}");
+            assert!(hints.contains("? help"), "{tab:?} {width}: {hints}");
+        }
+    }
+}
+
+#[test]
+fn a_companion_that_waits_goes_on_with_c() {
+    let mut app = app(Tab::Overview);
+    drawn(&mut app, (80, 24), &[]);
+    assert_eq!(press(&mut app, Key::Char('c')), Flow::On);
+    app.set_held(true);
+    assert_eq!(press(&mut app, Key::Char('c')), Flow::GoOn);
+    press(&mut app, Key::Char('2'));
+    press(&mut app, Key::Char('/'));
+    assert_eq!(press(&mut app, Key::Char('c')), Flow::On, "it is typed");
+}
+
+#[test]
+fn a_paste_is_text_or_nothing() {
+    let mut app = app(Tab::Processes);
+    drawn(&mut app, (80, 24), &[]);
+    for letter in "qmr".chars() {
+        assert_eq!(app.handle(Input::Pasted(letter)), Flow::On);
+    }
+    assert_eq!(app.settings().marks, 0);
+    press(&mut app, Key::Char('/'));
+    for letter in "qm".chars() {
+        app.handle(Input::Pasted(letter));
+    }
+    assert!(drawn(&mut app, (80, 24), &[]).contains("filter: qm"));
 }
 
 #[test]
@@ -140,7 +235,6 @@ fn what_is_old_or_on_hold_is_called_so() {
     assert!(drawn(&mut app, (80, 24), &[]).contains("PAUSED for 0 s"));
     press(&mut app, Key::Char(' '));
     let down = Link::Down {
-        since: now(),
         reason: "no server listens on ttmem.sock".to_owned(),
     };
     app.take(Update::Link(down), now());
@@ -183,7 +277,7 @@ fn every_size_can_be_drawn_with_and_without_a_companion() {
     let lines = [line("the llama demo, step 12"), line("out of memory")];
     let screen = drawn(&mut app(Tab::Overview), (80, 24), &lines);
     let screen: Vec<&str> = screen.lines().collect();
-    assert_eq!(screen[2..4], ["the llama demo, step 12", "out of memory"]);
+    assert_eq!(screen[3..5], ["the llama demo, step 12", "out of memory"]);
 }
 
 fn line(text: &str) -> CompanionLine {

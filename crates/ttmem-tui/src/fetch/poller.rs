@@ -25,8 +25,6 @@ pub(super) struct Poller {
     settings: Arc<SharedSettings>,
     updates: SyncSender<Update>,
     fetched: Vec<Fetched>,
-    /// Since when the server does not answer.
-    down: Option<Instant>,
     was_up: bool,
     /// What was sent last of documents that do not come.
     trouble: Option<String>,
@@ -47,7 +45,6 @@ impl Poller {
             settings,
             updates,
             fetched: Vec::new(),
-            down: None,
             was_up: false,
             trouble: None,
             marks: 0,
@@ -149,16 +146,14 @@ impl Poller {
             return Ok(());
         }
         self.was_up = true;
-        self.down = None;
         self.send(Update::Link(Link::Up))
     }
 
     fn failed(&mut self, error: &ApiRequestError) -> Result<(), AppGone> {
-        let since = *self.down.get_or_insert_with(Instant::now);
         self.was_up = false;
         self.forget(&Document::Snapshot);
         let reason = error.to_string();
-        self.send(Update::Link(Link::Down { since, reason }))
+        self.send(Update::Link(Link::Down { reason }))
     }
 
     fn send(&self, update: Update) -> Result<(), AppGone> {

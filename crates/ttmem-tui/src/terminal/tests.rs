@@ -1,76 +1,161 @@
-//! A panic on a real terminal: what is left of it is what was there before.
+//! On a real terminal: a panic, a long paste, a terminal that goes away or takes no output, signals.
 
 use super::*;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use std::fs::File;
-use std::io::Read;
-use std::process::{Command, Stdio};
+use crate::testing::pty::Pty;
+use crate::{Tab, Theme, TopOptions};
+use rustix::io::ioctl_fionread;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{Action, LocalModes, tcflow, tcgetattr};
+use std::process::{Child, ExitStatus};
+use std::time::Instant;
+use ttmem_api::ApiClient;
 
-/// Tells a test that it is the process that fails.
-const ASKED: &str = "TTMEM_TEST_PANICS";
+/// Says to a test that it is the process on the terminal, and what to do there.
+const ASKED: &str = "TTMEM_TEST_ON_TERMINAL";
 
 const ENTERS: &str = "\u{1b}[?1049h";
 const LEAVES: &str = "\u{1b}[?1049l";
 const SHOWS_CURSOR: &str = "\u{1b}[?25h";
 
-/// Not a test of its own: the process that fails in the midst of its screen.
+/// Only so that a failure does not hang.
+const GENEROUS: Duration = Duration::from_secs(60);
+
+/// Not a test of its own: the process on the terminal.
 #[test]
-fn fails_if_asked() {
-    if std::env::var_os(ASKED).is_some() {
-        let mut screen = Screen::enter().expect("it is a terminal");
-        screen.draw(|_frame| {}).expect("it can be drawn on");
-        panic!("on purpose");
+fn does_what_it_is_asked() {
+    match std::env::var(ASKED).as_deref() {
+        Ok("panic") => {
+            let mut screen = Screen::enter().expect("it is a terminal");
+            screen.draw(|_frame| {}).expect("it can be drawn on");
+            panic!("on purpose");
+        }
+        Ok("top") => {
+            let options = TopOptions {
+                client: ApiClient::new("/nonexistent/ttmem.sock"),
+                address: "nowhere".to_owned(),
+                interval: Duration::from_millis(100),
+                tab: Tab::Overview,
+                theme: Theme::new(crate::ColourDepth::Sixteen, true),
+                asks_background: true,
+                companion: None,
+            };
+            crate::top(options).expect("it runs until it is left");
+        }
+        _not_asked => {}
+    }
+}
+
+fn start(pty: &Pty, what: &str) -> Child {
+    pty.run_test("terminal::tests::does_what_it_is_asked", ASKED, what)
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < GENEROUS, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn ended(child: &mut Child, what: &str) -> ExitStatus {
+    let mut status = None;
+    let begin = Instant::now();
+    while status.is_none() && begin.elapsed() < GENEROUS {
+        status = child.try_wait().expect("it is ours");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if status.is_none() {
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+    }
+    status.unwrap_or_else(|| panic!("{what}: it does not end"))
+}
+
+fn is_raw(pty: &Pty) -> bool {
+    let modes = tcgetattr(&pty.terminal).expect("settings").local_modes;
+    !modes.contains(LocalModes::ICANON)
+}
+
+fn unread(pty: &Pty) -> u64 {
+    ioctl_fionread(&pty.terminal).expect("a terminal")
+}
+
+fn terminate(child: &Child) {
+    let pid = i32::try_from(child.id()).expect("a pid");
+    let pid = Pid::from_raw(pid).expect("a pid");
+    kill_process(pid, Signal::TERM).expect("it is ours");
+}
+
+#[test]
+fn a_paste_of_any_length_is_read_to_its_end() {
+    for length in [1, 1024, 1025, 3000, 20_000] {
+        let mut pty = Pty::open();
+        let shown = pty.shown();
+        let mut child = start(&pty, "top");
+        wait_until("it has the terminal", || is_raw(&pty));
+        // In pieces, because a terminal takes no more than 4095 bytes that nobody reads.
+        for piece in vec![b'j'; length].chunks(2048) {
+            pty.controller.write_all(piece).expect("it is read");
+            wait_until("everything is read", || unread(&pty) == 0);
+        }
+        pty.controller.write_all(b"q").expect("it is read");
+        let status = ended(&mut child, "q after a paste");
+        assert!(status.success(), "{length}: {status}");
+        drop(pty);
+        let shown = shown.join().expect("it reads");
+        assert!(shown.contains(LEAVES), "{length}: {shown}");
     }
 }
 
 #[test]
-fn a_panic_is_told_on_a_terminal_that_was_given_back() {
-    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&controller).expect("the terminal is ours");
-    unlockpt(&controller).expect("the terminal is ours");
-    let name = ptsname(&controller, Vec::new()).expect("a name");
-    let open = || {
-        let mut options = File::options();
-        let path = name.to_str().expect("text");
-        options.read(true).write(true).open(path).expect("it opens")
-    };
-    // Kept, because the settings of a terminal that nobody has open are lost.
-    let terminal = open();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: 80,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&terminal, size).expect("a size");
-    let before = tcgetattr(&terminal).expect("settings").local_modes;
-    let body = "terminal::tests::fails_if_asked";
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", body, "--nocapture"])
-        .env(ASKED, "1")
-        .env("RUST_BACKTRACE", "0")
-        .stdin(Stdio::from(open()))
-        .stdout(Stdio::from(open()))
-        .stderr(Stdio::from(open()))
-        .spawn()
-        .expect("it starts");
-    let mut controller = File::from(controller);
-    let reader = std::thread::spawn(move || {
-        let mut shown = Vec::new();
-        let mut bytes = [0; 4096];
-        // Fails when the last user of the terminal is gone.
-        while let Ok(count @ 1..) = controller.read(&mut bytes) {
-            shown.extend_from_slice(&bytes[..count]);
+fn it_ends_with_its_terminal_even_after_a_paste() {
+    for length in [0, 1, 1025, 3000] {
+        let mut pty = Pty::open();
+        let mut child = start(&pty, "top");
+        wait_until("it has the terminal", || is_raw(&pty));
+        pty.controller
+            .write_all(&vec![b'j'; length])
+            .expect("it fits");
+        drop(pty);
+        ended(&mut child, "its terminal is gone");
+    }
+}
+
+#[test]
+fn sigterm_ends_it_even_if_the_terminal_takes_no_output() {
+    for takes_output in [true, false] {
+        let mut pty = Pty::open();
+        let shown = pty.shown();
+        let mut child = start(&pty, "top");
+        wait_until("it has the terminal", || is_raw(&pty));
+        if !takes_output {
+            tcflow(&pty.terminal, Action::OOff).expect("as Ctrl-S does");
+            // Something to draw.
+            pty.controller.write_all(b"?").expect("it is read");
+            wait_until("it is read", || unread(&pty) == 0);
         }
-        String::from_utf8_lossy(&shown).into_owned()
-    });
-    assert!(!child.wait().expect("it is ours").success());
-    let after = tcgetattr(&terminal).expect("settings").local_modes;
+        terminate(&child);
+        let status = ended(&mut child, "SIGTERM");
+        assert_eq!(status.success(), takes_output, "{status}");
+        assert!(!is_raw(&pty), "the terminal is as it was");
+        tcflow(&pty.terminal, Action::OOn).expect("as Ctrl-Q does");
+        drop(pty);
+        shown.join().expect("it reads");
+    }
+}
+
+#[test]
+fn a_panic_is_printed_on_a_terminal_that_was_given_back() {
+    let pty = Pty::open();
+    let before = tcgetattr(&pty.terminal).expect("settings").local_modes;
+    let shown = pty.shown();
+    let mut child = start(&pty, "panic");
+    assert!(!ended(&mut child, "a panic").success());
+    let after = tcgetattr(&pty.terminal).expect("settings").local_modes;
     assert_eq!(after, before);
     assert!(after.contains(LocalModes::ECHO | LocalModes::ICANON));
-    drop(terminal);
-    let shown = reader.join().expect("it reads");
+    drop(pty);
+    let shown = shown.join().expect("it reads");
     let place = |text: &str| {
         shown
             .find(text)

@@ -1,5 +1,6 @@
 //! For tests: worlds to draw, and screens to compare.
 
+pub(crate) mod pty;
 pub(crate) mod screen;
 pub(crate) mod world;
 
@@ -29,7 +30,7 @@ pub(crate) fn needed(view: &dyn View, data: &Data, chosen: &Chosen) -> Needed {
             Document::Kernels => needed.kernels = true,
             Document::Buffers(query) => needed.buffers = Some(query),
             Document::Groups(query) => needed.groups = Some(query),
-            Document::Snapshot | Document::Recent | Document::Programs => {}
+            Document::Snapshot | Document::Recent | Document::Programs | Document::LastEvents => {}
         }
     }
     needed

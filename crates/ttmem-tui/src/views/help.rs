@@ -17,6 +17,7 @@ pub(crate) const EVERYWHERE: &[KeyHelp] = &[
     ("1-8", "view"),
     ("Space", "pause"),
     ("m", "mark"),
+    ("x", "export"),
     ("r", "refresh"),
     ("+ -", "interval"),
 ];

@@ -12,6 +12,7 @@ pub(crate) mod leaks;
 mod naming;
 pub(crate) mod notice;
 pub(crate) mod overview;
+pub(crate) mod problems;
 pub(crate) mod processes;
 pub(crate) mod programs;
 mod usage;
@@ -67,7 +68,7 @@ impl Tab {
             Self::Overview => ("Overview", "overview"),
             Self::Processes => ("Processes", "processes"),
             Self::Device => ("Device", "device"),
-            Self::L1Map => ("L1 map", "l1map"),
+            Self::L1Map => ("Memory map", "map"),
             Self::Programs => ("Programs", "programs"),
             Self::Buffers => ("Buffers", "buffers"),
             Self::Events => ("Events", "events"),
@@ -189,6 +190,11 @@ pub(crate) trait View {
 
     /// Draws it; what is chosen may be out of range, because the data goes on.
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen);
+
+    /// Rows of its lists that had no room when it was last drawn.
+    fn hidden_rows(&self) -> u64 {
+        0
+    }
 
     /// Whether the user types text: then letters are no commands.
     fn is_typing(&self) -> bool {

@@ -54,7 +54,7 @@ pub(super) const fn part_name(ink: Ink) -> &'static str {
     match ink {
         Ink::Reserved => "reserved",
         Ink::Storage => "CBs",
-        Ink::L1 => "L1",
+        Ink::L1 => "L1 buffers",
         Ink::L1Small => "L1_SMALL",
         Ink::Dram => "DRAM",
         Ink::Free => "free",

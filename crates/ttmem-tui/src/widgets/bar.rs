@@ -30,8 +30,8 @@ impl Bar {
 
     /// Draws it into so many columns of a row.
     ///
-    /// Every part that is there is seen, by at least a cell while there is room; the sum is never
-    /// above the whole, and the last cell is filled only when the whole is.
+    /// Each part has its share, rounded: a cell that it does not fill to half is not its own. The sum
+    /// is never above the whole, and the last cell is filled only when the whole is.
     pub(crate) fn draw(&self, canvas: &mut Canvas<'_>, (left, row): (u16, u16), columns: u16) {
         let theme = canvas.theme;
         let right = left.saturating_add(columns).min(canvas.area.right());
@@ -73,11 +73,11 @@ impl Bar {
             }
             sum = sum.saturating_add(bytes).min(whole);
             // By where it ends, so that what is rounded off does not add up.
-            let mut end = scaled(sum, whole, columns).max(drawn.saturating_add(1));
+            let mut end = rounded(sum, whole, columns);
             if sum < whole {
-                end = end.min(columns.saturating_sub(1).max(1));
+                end = end.min(columns.saturating_sub(1));
             }
-            let end = end.min(columns);
+            let end = end.max(drawn);
             cells.push((ink, end.saturating_sub(drawn)));
             drawn = end.max(drawn);
         }
@@ -92,6 +92,12 @@ pub fn bar(used: u64, whole: Option<u64>, columns: u16) -> String {
     let theme = Theme::new(ColourDepth::None, true);
     bar.draw(&mut Canvas::new(&mut buffer, theme), (0, 0), columns);
     buffer.content.iter().map(|cell| cell.symbol()).collect()
+}
+
+/// `columns` times `part` of `whole`, to the nearest.
+fn rounded(part: u64, whole: u64, columns: u16) -> u16 {
+    let scaled = u128::from(part) * u128::from(columns) + u128::from(whole) / 2;
+    u16::try_from(scaled / u128::from(whole)).unwrap_or(columns)
 }
 
 /// `columns` times `part` of `whole`, rounded down.
@@ -120,8 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_seen_and_full_is_only_full() {
-        assert_eq!(drawn(&[(Ink::L1, 1)], Some(1 << 40), None, 4), "#...");
+    fn a_part_has_its_share_and_full_is_only_full() {
+        assert_eq!(drawn(&[(Ink::L1, 1)], Some(1 << 40), None, 4), "....");
+        let parts = [(Ink::Reserved, 72), (Ink::Storage, 2), (Ink::L1, 1)];
+        // 7.5 % are one of eighteen cells, whatever they are made of.
+        assert_eq!(drawn(&parts, Some(1000), None, 18), "r.................");
         assert_eq!(
             drawn(&[(Ink::L1, (1 << 40) - 1)], Some(1 << 40), None, 4),
             "###."
@@ -139,7 +148,7 @@ mod tests {
         assert_eq!(drawn(&[(Ink::L1, 5)], Some(0), None, 4), "----");
         assert_eq!(
             drawn(&[(Ink::L1, 1), (Ink::Storage, 1)], Some(100), Some(100), 1),
-            "#"
+            "|"
         );
         assert_eq!(drawn(&[(Ink::L1, 1)], Some(2), None, 0), "");
     }

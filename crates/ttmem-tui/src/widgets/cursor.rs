@@ -40,6 +40,13 @@ impl Cursor {
         row.is_some()
     }
 
+    /// The column of a click on the heading, and how wide the list is.
+    pub(crate) fn heading_at(&self, pointer: Pointer) -> Option<(u16, u16)> {
+        let inside = self.area.contains((pointer.column, pointer.row).into());
+        let is_heading = inside && pointer.row == self.area.y;
+        is_heading.then(|| (pointer.column - self.area.x, self.area.width))
+    }
+
     /// Keeps it inside a list of so many rows, which is drawn into an area below a heading.
     pub(crate) fn keep_inside(&mut self, area: Rect, rows: u64) {
         self.area = area;
@@ -76,6 +83,11 @@ impl Cursor {
     /// To the first of rows that are not known yet.
     pub(crate) const fn reset(&mut self) {
         (self.row, self.top, self.rows) = (0, 0, 0);
+    }
+
+    /// Rows that were not on the screen when it was last drawn.
+    pub(crate) fn hidden(&self) -> u64 {
+        self.rows.saturating_sub(self.page())
     }
 
     /// Rows that were on the screen when it was last drawn.

@@ -4,7 +4,7 @@ use super::canvas::Canvas;
 use super::cursor::Cursor;
 use super::prompt::Prompt;
 use super::table::{Cell, Column, Table};
-use crate::input::Key;
+use crate::input::{Key, Pointer};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use std::time::Instant;
@@ -81,6 +81,31 @@ impl List {
             }
             Key::Char('S') => self.reversed = !self.reversed,
             _other => return false,
+        }
+        true
+    }
+
+    /// Takes a click on the heading of a column: sorts by it, or the other way round.
+    pub(crate) fn click_heading<R>(
+        &mut self,
+        pointer: Pointer,
+        columns: &[Column],
+        sorts: &[Sort<R>],
+    ) -> bool {
+        let Some((offset, width)) = self.cursor.heading_at(pointer) else {
+            return false;
+        };
+        let layout = Table::of(columns).layout(width);
+        let clicked = layout.into_iter().find_map(|(place, left, width)| {
+            (left..left.saturating_add(width))
+                .contains(&offset)
+                .then_some(place)
+        });
+        let sort = sorts.iter().position(|sort| Some(sort.column) == clicked);
+        match sort {
+            Some(sort) if sort == self.sort => self.reversed = !self.reversed,
+            Some(sort) => (self.sort, self.reversed) = (sort, false),
+            None => return false,
         }
         true
     }

@@ -2,7 +2,6 @@
 
 use super::bar::Bar;
 use super::canvas::Canvas;
-use super::curve::draw_curve;
 use super::text;
 use crate::theme::Ink;
 use ratatui::layout::Rect;
@@ -87,19 +86,6 @@ impl<'c> Pen<'c> {
     pub(crate) fn bar(&mut self, bar: &Bar, columns: u16) {
         let columns = columns.min(self.room());
         bar.draw(&mut self.canvas, (self.column, self.row), columns);
-        self.skip(columns);
-    }
-
-    pub(crate) fn curve(
-        &mut self,
-        values: &[Option<u64>],
-        whole: Option<u64>,
-        columns: u16,
-        ink: Ink,
-    ) {
-        let columns = columns.min(self.room());
-        let at = (self.column, self.row);
-        draw_curve(&mut self.canvas, at, columns, values, whole, ink);
         self.skip(columns);
     }
 }

@@ -220,7 +220,7 @@ fn nonsense_is_a_usage_error_that_helps() {
         ),
         ("ttmem status --http-token-file /t", "only for '--http"),
         ("ttmem forget --http http://x 1", "--http"),
-        ("ttmem top --view l2map", "l1map"),
+        ("ttmem top --view l2map", "map"),
         ("ttmem top --interval 0", "from 0.1 to 60"),
         ("ttmem top --interval nan", "from 0.1 to 60"),
         ("ttmem top --interval 61", "from 0.1 to 60"),

@@ -23,6 +23,10 @@ pub(crate) struct TopOptions {
     #[arg(long)]
     pub(crate) once: bool,
 
+    /// Print what the view is drawn from once, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// How many colours the terminal has; text has none.
     #[arg(
         long,
@@ -33,8 +37,21 @@ pub(crate) struct TopOptions {
     )]
     pub(crate) colour: Colour,
 
+    /// Colours for a dark or a light background; auto asks the terminal.
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = ThemeChoice::Auto)]
+    pub(crate) theme: ThemeChoice,
+
     #[command(flatten)]
     pub(crate) http: HttpOptions,
+}
+
+/// What is behind the text of the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThemeChoice {
+    /// As the terminal answers; dark if it does not.
+    Auto,
+    Dark,
+    Light,
 }
 
 /// How many colours are used.

@@ -1,16 +1,29 @@
 //! `ttmem top`: the server's account, live on the terminal or once as text.
 
 use super::reach::patiently;
-use crate::cli::TopOptions;
+use crate::cli::{ThemeChoice, TopOptions};
 use crate::output::Output;
 use anyhow::Result;
 use rustix::termios::tcgetwinsize;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, Write, stdin, stdout};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Companion, INTERVAL, Left, OnceOptions, Tab, Theme};
+use ttmem_tui::{Background, Companion, INTERVAL, Left, OnceOptions, Tab, Theme};
 
-/// Columns and rows of text when nobody says how many there are.
-const DEFAULT_SIZE: (u16, u16) = (80, 24);
+/// Columns of text when nobody says how many there are: no name is cut for a screen that is not there.
+const DEFAULT_COLUMNS: u16 = 160;
+
+/// Why no view can be shown on this terminal; none if it can.
+pub(crate) fn terminal_obstacle() -> Option<&'static str> {
+    if !stdin().is_terminal() {
+        return Some("standard input is not a terminal");
+    }
+    if !stdout().is_terminal() {
+        return Some("standard output is not a terminal");
+    }
+    let terminal = std::env::var_os("TERM").unwrap_or_default();
+    (terminal.is_empty() || terminal == "dumb")
+        .then_some("TERM names no terminal that can be drawn on")
+}
 
 /// Shows the server until the user leaves, or prints what there is to see.
 pub(super) fn run(
@@ -19,13 +32,14 @@ pub(super) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let address = client.server().to_string();
-    let theme = Theme::detect(|name| std::env::var_os(name));
-    if options.once || !stdout().is_terminal() {
+    let (theme, asks_background) = theme(options.theme);
+    if options.once || options.json || terminal_obstacle().is_some() {
         let options = OnceOptions {
             address,
             tab: options.view,
             size: text_size(),
             unicode: theme.unicode(),
+            json: options.json,
         };
         let text = patiently(|| ttmem_tui::once(&client, &options))?;
         output.print(&text)?;
@@ -43,6 +57,7 @@ pub(super) fn run(
         interval: options.interval,
         tab: options.view,
         theme,
+        asks_background,
         companion: None,
     })?;
     Ok(())
@@ -53,30 +68,41 @@ pub(crate) fn show_beside(
     server: &ApiClient,
     companion: &dyn Companion,
 ) -> Result<Left, ttmem_tui::TopError> {
+    let (theme, asks_background) = theme(ThemeChoice::Auto);
     ttmem_tui::top(ttmem_tui::TopOptions {
         client: server.clone(),
         address: server.server().to_string(),
         interval: INTERVAL,
         tab: Tab::Overview,
-        theme: Theme::detect(|name| std::env::var_os(name)),
+        theme,
+        asks_background,
         companion: Some(companion),
     })
 }
 
+/// The theme that was chosen, and whether the terminal is asked for its background.
+fn theme(choice: ThemeChoice) -> (Theme, bool) {
+    let detected = Theme::detect(|name| std::env::var_os(name));
+    match choice {
+        ThemeChoice::Auto => (detected, true),
+        ThemeChoice::Dark => (detected.with_background(Background::Dark), false),
+        ThemeChoice::Light => (detected.with_background(Background::Light), false),
+    }
+}
+
 /// The size that text is laid out for: that of the terminal, or what the environment says.
-fn text_size() -> (u16, u16) {
+///
+/// Without a number of rows there are as many as the view needs.
+fn text_size() -> (u16, Option<u16>) {
     if let Ok(size) = tcgetwinsize(stdout())
         && size.ws_col > 0
         && size.ws_row > 0
     {
-        return (size.ws_col, size.ws_row);
+        return (size.ws_col, Some(size.ws_row));
     }
     let said = |name: &str| {
         let value = std::env::var(name).ok()?;
         value.parse().ok().filter(|count| *count > 0)
     };
-    (
-        said("COLUMNS").unwrap_or(DEFAULT_SIZE.0),
-        said("LINES").unwrap_or(DEFAULT_SIZE.1),
-    )
+    (said("COLUMNS").unwrap_or(DEFAULT_COLUMNS), said("LINES"))
 }

@@ -12,7 +12,8 @@ use ttmem_tui::{Companion, CompanionLine};
 
 /// Shows a scenario until it ends or the user wants it to.
 ///
-/// A scenario that ends while the user looks around leaves the screen to the user.
+/// A scenario that has ended leaves its last state on the screen until the user leaves; at a planted
+/// failure it waits.
 pub(super) fn show(
     options: &PlayOptions,
     player: &Player,
@@ -36,7 +37,7 @@ struct Playing<'a> {
     about: &'a str,
     player: &'a Player,
     stop_reasons: &'a Receiver<StopReason>,
-    /// The first stop_reasons, which is all there is.
+    /// The first reason, which is all there is.
     stopped: Cell<Option<StopReason>>,
 }
 
@@ -52,10 +53,14 @@ impl Playing<'_> {
 impl Companion for Playing<'_> {
     fn lines(&self) -> Vec<CompanionLine> {
         let progress = self.player.progress();
-        let doing = if self.stopped() == Some(StopReason::Ended) {
-            "the scenario has ended, q shows its report".to_owned()
+        // What the user can do comes first: a narrow screen cuts the end.
+        let first = if self.stopped() == Some(StopReason::Ended) {
+            format!("ended; q shows the report ({})", self.title)
+        } else if progress.held {
+            let keys = "c continues, q shows the report";
+            format!("stopped at the failure; {keys} ({})", self.title)
         } else {
-            doing(&progress)
+            format!("{}: {}", self.title, doing(&progress))
         };
         let second = match &progress.failure {
             // The latest one: the report at the end has them all.
@@ -68,7 +73,7 @@ impl Companion for Playing<'_> {
             },
             None => line(self.about.to_owned()),
         };
-        vec![line(format!("{}: {doing}", self.title)), second]
+        vec![line(first), second]
     }
 
     fn is_over(&self) -> bool {
@@ -77,6 +82,18 @@ impl Companion for Playing<'_> {
 
     fn must_leave(&self) -> bool {
         self.stopped() == Some(StopReason::Interrupted)
+    }
+
+    fn stays(&self) -> bool {
+        true
+    }
+
+    fn is_held(&self) -> bool {
+        self.player.progress().held
+    }
+
+    fn go_on(&self) {
+        self.player.go_on();
     }
 }
 

@@ -13,6 +13,7 @@ mod report;
 pub(crate) use report::{DeviceReport, Report};
 
 use crate::cli::DemoOptions;
+use crate::commands::top::terminal_obstacle;
 use crate::embedded::EmbeddedServer;
 use crate::interrupt::{self, StopReason};
 use crate::observer::FLUSH_TIMEOUT;
@@ -20,7 +21,6 @@ use crate::output::{Output, Screen};
 use crate::{render, scenarios};
 use anyhow::{Context, Result, ensure};
 use player::{PlayOptions, Player};
-use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use ttmem_api::ApiClient;
@@ -30,7 +30,7 @@ use ttmem_event::Source;
 /// Connections that the demo's server takes: its own program, and some of curious users.
 const MAX_CLIENTS: usize = 64;
 
-/// How long the program may take to say goodbye to a server in the same process.
+/// How long the program may take to disconnect from a server in the same process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
@@ -39,15 +39,14 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         output.print(&render::scenarios(&scenarios::list(), screen))?;
         return Ok(output.finish()?);
     }
-    // The screen takes keys, too.
-    let on_a_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let live = !options.headless && !options.json && on_a_terminal;
+    let live = !options.headless && !options.json && terminal_obstacle().is_none();
     let play = PlayOptions {
         scenario: options.play.scenario.clone(),
         board: options.play.scenario.board(options.board)?,
         seed: options.play.seed,
         // What nobody watches need not take its time.
         speed: options.speed.unwrap_or(if live { 1.0 } else { 0.0 }),
+        holds: live,
     };
     let (stop, stopped) = sync_channel(2);
     interrupt::watch(stop.clone())?;
@@ -109,12 +108,12 @@ impl Session {
         self.tracker
             .flush(FLUSH_TIMEOUT)
             .context("the server did not confirm the scenario")?;
-        // Asked before the program says goodbye: what it holds now, nobody gave back for it.
+        // Asked before the program disconnects: what it holds now, nobody released for it.
         let after_play = self.reader.snapshot()?;
         let statistics = self.tracker.statistics();
         self.tracker
             .close(CLOSE_TIMEOUT)
-            .context("the server did not hear the goodbye")?;
+            .context("the server did not confirm that the program disconnected")?;
         let after_close = self.reader.snapshot()?;
         Ok(Report::new(
             play,

@@ -34,6 +34,8 @@ pub(crate) struct PlayOptions {
     pub(crate) seed: u64,
     /// Times as fast as the scenario says; 0 = as fast as it goes.
     pub(crate) speed: f64,
+    /// Whether it waits at each failure, for somebody who looks at it.
+    pub(crate) holds: bool,
 }
 
 #[derive(Debug)]
@@ -48,8 +50,8 @@ pub(crate) struct Played {
 pub(crate) struct Player {
     thread: JoinHandle<Result<Played>>,
     progress: SharedProgress,
-    /// Never sent on: that it is gone says that the scenario is to end.
-    _stop: SyncSender<()>,
+    /// Continues a scenario that waits; that it is gone says that the scenario is to end.
+    go_on: SyncSender<()>,
 }
 
 impl Player {
@@ -60,19 +62,27 @@ impl Player {
         socket: &Path,
         stop_reasons: SyncSender<StopReason>,
     ) -> Result<Self> {
-        let (stop, stopped) = sync_channel(1);
+        let (go_on, commands) = sync_channel(1);
         let progress = SharedProgress::default();
         let shown = progress.clone();
         let server = ApiClient::new(socket);
         let thread = threads::spawn("ttmem-scenario", "the scenario", move || {
             let _sent_at_the_end = EndNotice(stop_reasons);
-            play_scenario(&options, tracker, server, shown, stopped)
+            play_scenario(&options, tracker, server, shown, commands)
         })?;
         Ok(Self {
             thread,
             progress,
-            _stop: stop,
+            go_on,
         })
+    }
+
+    /// Continues the scenario if it waits at a failure.
+    pub(crate) fn go_on(&self) {
+        if self.progress.get().held {
+            // Full: it was asked to already.
+            let _asked = self.go_on.try_send(());
+        }
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -81,8 +91,8 @@ impl Player {
 
     /// Ends the scenario if it has not ended, and returns what became of it.
     pub(crate) fn finish(self) -> Result<Played> {
-        let Self { thread, _stop, .. } = self;
-        drop(_stop);
+        let Self { thread, go_on, .. } = self;
+        drop(go_on);
         thread
             .join()
             .map_err(|_panic| anyhow!("the scenario's thread failed"))?
@@ -104,7 +114,7 @@ fn play_scenario(
     tracker: Tracker,
     server: ApiClient,
     progress: SharedProgress,
-    stopped: Receiver<()>,
+    commands: Receiver<()>,
 ) -> Result<Played> {
     let begun = Instant::now();
     let observer = DemoObserver::new(tracker, server, progress.clone());
@@ -113,7 +123,9 @@ fn play_scenario(
         speed: options.speed,
         due: begun,
         progress,
-        stopped,
+        commands,
+        holds: options.holds,
+        failures: 0,
     };
     let hooks = ObservedTracker::new(tracker, Rc::clone(&observer));
     let asked = Play {
@@ -136,12 +148,35 @@ struct Pacer {
     /// When the next step is to begin.
     due: Instant,
     progress: SharedProgress,
-    stopped: Receiver<()>,
+    commands: Receiver<()>,
+    holds: bool,
+    /// Failures that it has waited at.
+    failures: u64,
+}
+
+impl Pacer {
+    /// Waits at a failure that came with the last step until it is continued, or is to end.
+    fn hold(&mut self) -> ControlFlow<()> {
+        let failures = self.progress.failures();
+        if !self.holds || failures == self.failures {
+            return ControlFlow::Continue(());
+        }
+        self.failures = failures;
+        self.progress.hold(true);
+        let command = self.commands.recv();
+        self.progress.hold(false);
+        self.due = Instant::now();
+        match command {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_gone) => ControlFlow::Break(()),
+        }
+    }
 }
 
 impl Pace for Pacer {
     fn after(&mut self, step: &StepDone<'_>) -> ControlFlow<()> {
         self.progress.step(step);
+        self.hold()?;
         let nap = if self.speed > 0.0 {
             let lasts = step.nominal.as_secs_f64() / self.speed;
             // A time beyond the clock is as good as never: the user will interrupt it.
@@ -152,12 +187,12 @@ impl Pace for Pacer {
             Duration::ZERO
         };
         if nap < SHORTEST_NAP {
-            return match self.stopped.try_recv() {
+            return match self.commands.try_recv() {
                 Err(TryRecvError::Disconnected) => ControlFlow::Break(()),
                 Ok(()) | Err(TryRecvError::Empty) => ControlFlow::Continue(()),
             };
         }
-        match self.stopped.recv_timeout(nap) {
+        match self.commands.recv_timeout(nap) {
             Err(RecvTimeoutError::Disconnected) => ControlFlow::Break(()),
             Ok(()) | Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
         }

@@ -13,6 +13,10 @@ pub(super) struct Progress {
     pub(super) doing: String,
     pub(super) mark: String,
     pub(super) failure: Option<Refused>,
+    /// Failures so far.
+    pub(super) failures: u64,
+    /// Whether it waits at a failure until the user continues it.
+    pub(super) held: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,11 +52,21 @@ impl SharedProgress {
             },
             _allocation => FailureKind::OutOfMemory,
         };
-        self.lock().failure = Some(Refused {
+        let mut progress = self.lock();
+        progress.failures += 1;
+        progress.failure = Some(Refused {
             kind: kind.name(),
             meaning: scenarios::meaning(kind),
             figures: refused(event),
         });
+    }
+
+    pub(super) fn hold(&self, held: bool) {
+        self.lock().held = held;
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.lock().failures
     }
 
     /// Whatever became of the thread that had it last: it is only shown.

@@ -171,8 +171,8 @@ impl Report {
             problems.push(format!("{} events lost", self.lost_events));
         }
         for (what, bytes) in [
-            ("after the story", self.live_bytes),
-            ("after the goodbye", self.left_bytes),
+            ("after the scenario", self.live_bytes),
+            ("after the program disconnected", self.left_bytes),
         ] {
             if bytes > 0 {
                 problems.push(format!("{bytes} bytes still held {what}"));

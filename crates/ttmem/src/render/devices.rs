@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use ttmem_api::{ClassUsage, Device, Process, Snapshot, Source, Timestamp};
 
 use super::paint::{Paint, sentence, with_commas};
-use ttmem_tui::format::{self, SIZE_WIDTH, bytes, bytes_or_unknown, counted, time_near};
-use ttmem_tui::text::{Column, Share, Table, bar, paragraph, percent, right};
+use ttmem_tui::format::{self, bytes, bytes_or_unknown, counted, time_near};
+use ttmem_tui::labels;
+use ttmem_tui::text::{Column, Share, Table, bar, paragraph, percent};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
 const MAX_BLOCKS: usize = 8;
 
 /// Where figures begin, behind the name of the class.
-const FIGURES_AT: usize = 11;
+const FIGURES_AT: usize = 13;
 
 /// A device in a line: DRAM and L1 each have a bar, a share and a size.
 const OVERVIEW: &[Column] = &[
@@ -24,29 +25,20 @@ const OVERVIEW: &[Column] = &[
     Column::words("L1", 4, 0).growing(),
     Column::figures("", 4, 0),
     Column::size(""),
-    Column::size("CB"),
-    Column::size("KERNELS"),
+    Column::size("CBs"),
+    Column::figures("LARGEST FIT", 11, 0),
     Column::words("", 1, 0),
 ];
 
 /// What a class takes: its name, a bar, a share, the bytes of how many, and buffers.
 const USAGE: &[Column] = &[
     Column::words("", 1, 0),
-    Column::words("", 8, 0),
+    Column::words("", 10, 0),
     Column::words("", 8, 0).growing(),
     Column::figures("", 6, 0),
     Column::figures("", 14, 0),
     Column::size(""),
     Column::figures("", 15, 0),
-];
-
-/// Circular buffers or kernels: their name, registered and resident bytes, and how many.
-const CODE: &[Column] = &[
-    Column::words("", 1, 0),
-    Column::words("", 8, 0),
-    Column::words("", 23, 0),
-    Column::words("", 20, 0),
-    Column::figures("", 14, 0).growing(),
 ];
 
 pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
@@ -103,12 +95,17 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
                 bytes(device.overlap_bytes())
             ));
         }
-        let [dram, l1] = [&device.dram, &device.l1].map(|class| {
-            let used = class.used_bytes();
-            let share = Share::of(used, class.capacity_bytes);
+        // L1 is what is occupied, where that is known; else it is its buffers, of their capacity.
+        let l1 = match (device.l1.occupied_bytes, device.l1.physical_bytes) {
+            (Some(occupied), Some(physical)) => (occupied, Some(physical)),
+            _unknown => (device.l1.used_bytes(), device.l1.capacity_bytes),
+        };
+        let dram = (device.dram.used_bytes(), device.dram.capacity_bytes);
+        let [dram, l1] = [dram, l1].map(|(used, whole)| {
+            let share = Share::of(used, whole);
             let percent = share.map(|share| format!("{}%", share.permille() / 10));
             let percent = percent.unwrap_or_else(|| "-".to_owned());
-            (used, class.capacity_bytes, percent)
+            (used, whole, percent)
         });
         let cells = [
             device.id.to_string(),
@@ -119,8 +116,14 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             String::new(),
             l1.2,
             bytes(l1.0),
-            bytes(device.cb.registered_bytes),
-            bytes(device.kernel.registered_bytes),
+            device
+                .cb
+                .resident_bytes
+                .map_or_else(|| "-".to_owned(), bytes),
+            device
+                .dram
+                .largest_fit_bytes()
+                .map_or_else(|| "-".to_owned(), bytes),
             if doubts.is_empty() { "" } else { "!" }.to_owned(),
         ];
         let mut cells = table.aligned(&cells, width);
@@ -159,7 +162,7 @@ fn origins(devices: &[Device], width: usize) -> String {
         .collect();
     if devices.iter().any(|device| device.verified == Some(true)) {
         parts.push(format!(
-            "verified: {}",
+            "equal to the allocator: {}",
             ids(&|device| device.verified == Some(true))
         ));
     }
@@ -199,16 +202,18 @@ impl Block<'_> {
             ..
         } = self.device;
         let mut text = self.header();
-        text.push_str(&self.class("DRAM", dram));
-        text.push_str(&self.class("L1", l1));
+        text.push_str(&self.class(labels::DRAM, dram));
         text.push_str(&self.occupied());
+        text.push_str(&self.class(labels::L1_BUFFERS, l1));
         for (label, class) in [("L1_SMALL", l1_small), ("TRACE", trace), ("SYSTEM", system)] {
             if class.charged_bytes > 0 || class.buffers > 0 || class.peak_bytes > 0 {
                 text.push_str(&self.class(label, class));
             }
         }
-        text.push_str(&self.cbs());
-        text.push_str(&self.kernels());
+        text.push_str(&self.programs());
+        for size in labels::sizes_to_use(self.device) {
+            text.push_str(&self.indented(&[format!("to use: {size}")]));
+        }
         text
     }
 
@@ -225,8 +230,8 @@ impl Block<'_> {
             facts.push("remote".to_owned());
         }
         facts.push(source_name(device.source).to_owned());
-        if device.verified == Some(true) {
-            facts.push("verified".to_owned());
+        if device.verified != Some(false) {
+            facts.push(labels::checked(device.verified).to_owned());
         }
         let doubts = doubts(device, self.snapshot);
         facts.extend(doubts.iter().map(|doubt| (*doubt).to_owned()));
@@ -262,13 +267,9 @@ impl Block<'_> {
         let buffers = counted(class.buffers, "buffer");
         let mut text = self.usage_line(label, class.used_bytes(), class.capacity_bytes, &buffers);
         let mut details = self.peak(class.peak_bytes, class.peak_time);
-        if let Some(largest) = class.largest_free_bytes_per_bank {
-            let banks = class.banks.map_or_else(
-                || " per bank".to_owned(),
-                |banks| format!(" × {banks} banks"),
-            );
-            details.push(format!("largest free {}{banks}", bytes(largest)));
-        }
+        let fit = labels::largest_fit(class);
+        details.extend(fit.map(|fit| format!("{} {fit}", labels::LARGEST_FIT)));
+        details.extend(labels::fragmented(class));
         if class.requested_bytes != class.charged_bytes {
             details.push(format!("requested {}", bytes(class.requested_bytes)));
         }
@@ -290,7 +291,7 @@ impl Block<'_> {
         let Some(occupied) = l1.occupied_bytes else {
             return String::new();
         };
-        let mut text = self.usage_line("occupied", occupied, l1.physical_bytes, "physical L1");
+        let mut text = self.usage_line(labels::L1, occupied, l1.physical_bytes, "occupied");
         let mut details = Vec::new();
         if let Some(reserved) = l1.reserved_bytes {
             details.push(format!("reserved {}", bytes(reserved)));
@@ -312,50 +313,27 @@ impl Block<'_> {
         text
     }
 
-    fn cbs(&self) -> String {
-        let cb = &self.device.cb;
-        if cb.count == 0 && cb.registered_bytes == 0 && cb.peak_bytes == 0 {
+    /// What programs have in L1 now, and what those that are cached hold.
+    fn programs(&self) -> String {
+        let (cb, kernel) = (&self.device.cb, &self.device.kernel);
+        if cb.count == 0 && kernel.count == 0 {
             return String::new();
         }
-        let mut text = self.code_line(
-            "CB",
-            cb.registered_bytes,
-            cb.resident_bytes,
-            &counted(cb.count, "CB"),
-        );
-        let kinds = [
-            ("local", cb.local_bytes),
-            ("global", cb.global_bytes),
-            ("dataflow", cb.dataflow_bytes),
-            ("borrowed dataflow", cb.dataflow_borrowed_bytes),
-            ("scratchpad", cb.scratchpad_bytes),
+        let resident = bytes_or_unknown(cb.resident_bytes);
+        let mut now = vec![format!("{} {resident} resident", labels::CBS)];
+        if let Some(headroom) = self.device.cb_headroom_bytes {
+            let headroom = labels::headroom(headroom);
+            now.push(format!("{} {headroom}", labels::CB_HEADROOM));
+        }
+        let cached = [
+            format!(
+                "cached programs hold CBs of {} (not at the same time)",
+                bytes(cb.registered_bytes)
+            ),
+            format!("kernels of {}", bytes(kernel.registered_bytes)),
         ];
-        let mut details = non_zero(kinds.map(|(kind, size)| (kind, size.unwrap_or(0))));
-        details.extend(self.peak(cb.peak_bytes, cb.peak_time));
-        text.push_str(&self.details(&details));
-        text
-    }
-
-    fn kernels(&self) -> String {
-        let kernel = &self.device.kernel;
-        if kernel.count == 0 && kernel.registered_bytes == 0 && kernel.peak_bytes == 0 {
-            return String::new();
-        }
-        let mut text = self.code_line(
-            "Kernels",
-            kernel.registered_bytes,
-            kernel.resident_bytes,
-            &counted(kernel.count, "kernel"),
-        );
-        let mut details = non_zero([
-            ("application", kernel.application_bytes),
-            ("fabric", kernel.fabric_bytes),
-            ("dispatch", kernel.dispatch_bytes),
-            ("unknown kind", kernel.unknown_bytes),
-            ("shared", kernel.shared_bytes),
-        ]);
-        details.extend(self.peak(kernel.peak_bytes, kernel.peak_time));
-        text.push_str(&self.details(&details));
+        let mut text = self.indented(&with_commas(&now));
+        text.push_str(&self.details(&cached));
         text
     }
 
@@ -375,16 +353,6 @@ impl Block<'_> {
         let mut cells = Table::of(USAGE).aligned(&cells, self.width);
         cells[2] = painted_bar(used, whole, cells[2].len(), self.paint);
         cells.join(" ") + "\n"
-    }
-
-    fn code_line(&self, label: &str, registered: u64, resident: Option<u64>, tail: &str) -> String {
-        let registered = format!("registered {}", right(&bytes(registered), SIZE_WIDTH));
-        let resident = format!(
-            "resident {}",
-            right(&bytes_or_unknown(resident), SIZE_WIDTH)
-        );
-        let cells = ["", label, &registered, &resident, tail];
-        Table::of(CODE).line(&cells, self.width) + "\n"
     }
 
     fn peak(&self, peak_bytes: u64, peak_time: Option<Timestamp>) -> Vec<String> {
@@ -410,13 +378,4 @@ impl Block<'_> {
         let words = words.iter().map(String::as_str);
         paragraph(&" ".repeat(FIGURES_AT), FIGURES_AT, words, self.width)
     }
-}
-
-/// The named sizes that are there.
-fn non_zero<const N: usize>(sizes: [(&str, u64); N]) -> Vec<String> {
-    sizes
-        .iter()
-        .filter(|(_, size)| *size > 0)
-        .map(|(name, size)| format!("{name} {}", bytes(*size)))
-        .collect()
 }

@@ -81,7 +81,7 @@ impl<'a, T> Page<'a, T> {
         let table = Table::of(&columns);
         let mut text = format!("\n{}\n", self.paint.heading(&table.heading(self.width)));
         for (device, of) in rows {
-            let figures = [of.dram, of.l1, of.l1_small, of.trace, of.cb, of.kernel];
+            let figures = [of.dram, of.l1, of.l1_small, of.trace];
             let mut cells = vec![device.to_string()];
             cells.extend(figures.map(bytes));
             text.push_str(&table.line(&cells, self.width));
@@ -91,14 +91,13 @@ impl<'a, T> Page<'a, T> {
     }
 }
 
-const fn size_columns(title: &'static str) -> [Column; 7] {
+/// Charged bytes only: what programs have registered is not there at the same time.
+const fn size_columns(title: &'static str) -> [Column; 5] {
     [
         Column::words(title, 5, 0),
         Column::figures("DRAM", 11, 0),
-        Column::figures("L1", 11, 0),
+        Column::figures("L1 buffers", 11, 0),
         Column::figures("L1_SMALL", 11, 0),
         Column::figures("TRACE", 11, 0),
-        Column::figures("CB", 11, 0),
-        Column::figures("KERNELS", 11, 0),
     ]
 }

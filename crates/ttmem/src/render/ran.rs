@@ -7,6 +7,7 @@ use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, Report};
 use ttmem_api::{LeakCandidates, Process, Released};
 use ttmem_tui::format::{bytes, count, counted, counted_as};
+use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
 
 /// Buffers that are alike: class, bytes of all, how many of which size, operation.
@@ -65,7 +66,7 @@ impl Page<'_, Report> {
         text.push_str(&format!("{tracked} tracked\n"));
         if !ran.own_server {
             let server = format!(
-                "The server on {} has other users: peaks are of all processes since it started.",
+                "The server on {} has other users: peaks are of one process of this run, END is of all.",
                 ran.socket.display()
             );
             text.push_str(&self.paint.detail(&sentence("", &server, self.width)));
@@ -135,7 +136,7 @@ impl Page<'_, Report> {
             let buffers = counted(leaks.buffers, "buffer");
             format!("{buffers}, {}", bytes(leaks.bytes))
         };
-        let mut text = format!("\nstill held at close: {}\n", held(&report.leak_candidates));
+        let mut text = format!("\nheld after close: {}\n", held(&report.leak_candidates));
         let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
@@ -149,7 +150,7 @@ impl Page<'_, Report> {
         });
         for (process, released) in released {
             let how = self.how_ended(process, released);
-            let given = format!("{how} and held {}", held_at_end(released));
+            let given = labels::held_at_exit(&how, released);
             text.push_str(&self.of_process(process, &given));
         }
         let running = u64::try_from(report.still_running()).unwrap_or(u64::MAX);
@@ -172,10 +173,7 @@ impl Page<'_, Report> {
         let is_program = process.pid.map(i64::from) == Some(ran.pid.into());
         match released.reason.as_str() {
             "ended" | "goodbye" if is_program => how(ran.ended),
-            "goodbye" => "ended".to_owned(),
-            "replaced" => "was replaced by another program".to_owned(),
-            "forgotten" => "was forgotten on request".to_owned(),
-            other => other.to_owned(),
+            other => labels::departure(other).to_owned(),
         }
     }
 
@@ -200,7 +198,7 @@ impl Page<'_, Report> {
         ] {
             if let Some(size_bytes) = size_bytes {
                 let size = bytes(size_bytes);
-                text.push_str(&format!("enough for this: {name}={size_bytes} ({size})\n"));
+                text.push_str(&format!("to use: {name}={size_bytes} ({size})\n"));
             }
         }
         text
@@ -240,7 +238,7 @@ impl Page<'_, Report> {
             return String::new();
         }
         let line = format!(
-            "{} ended too soon to tell whether of this run",
+            "{} ended too soon to know whether of this run",
             counted_as(unknown, "process", "processes")
         );
         self.paint.warning(&sentence("", &line, self.width))
@@ -266,18 +264,4 @@ fn how(ended: Ended) -> String {
         Ended::Exited(code) => format!("ended with code {code}"),
         Ended::Killed(signal) => format!("was ended by signal {signal}"),
     }
-}
-
-/// What a process had when it ended; the bytes are those of all of it.
-fn held_at_end(released: &Released) -> String {
-    let mut parts = vec![counted(released.buffers, "buffer")];
-    for (number, noun) in [
-        (released.cbs, "circular buffer"),
-        (released.kernels, "kernel"),
-    ] {
-        if number > 0 {
-            parts.push(counted(number, noun));
-        }
-    }
-    format!("{}: {}", parts.join(", "), bytes(released.bytes))
 }

@@ -1,23 +1,24 @@
 //! The status page: server, devices, processes, and what does not add up.
 
-use ttmem_api::{Forgotten, Process, ProcessDevice, ProcessState, Released, Snapshot};
+use ttmem_api::{Forgotten, Process, ProcessState, Released, Snapshot};
 
 use super::devices::devices;
 use super::paint::sentence;
 use super::{Page, known};
 use crate::output::Screen;
-use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, duration, time_near};
+use ttmem_tui::format::{bytes, counted, counted_as, date_time, duration, time_near};
+use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip, paragraph, right};
 
 const PROCESSES: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::words("NAME", 8, 0).growing(),
     Column::words("STATE", 8, 0),
+    Column::figures("DEVICES", 7, 0),
     Column::size("DRAM"),
-    Column::size("L1"),
-    Column::size("CB"),
-    Column::size("KERNELS"),
-    Column::figures("BUFS", 6, 0),
+    Column::size("ON FULLEST"),
+    Column::size("ITS PEAK"),
+    Column::size("L1 BUFFERS"),
 ];
 
 /// The snapshot as a page for people, for a terminal of `width` columns.
@@ -25,6 +26,7 @@ pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
     let page = Page::new(snapshot, Screen { width, color });
     let mut text = page.header();
     text.push_str(&page.errors());
+    text.push_str(&page.problems());
     if snapshot.devices.is_empty() {
         text.push_str(&page.next_step());
     } else {
@@ -81,6 +83,13 @@ impl Page<'_, Snapshot> {
         self.paint.warning(&text)
     }
 
+    /// What is wrong, before everything else; nothing if nothing is.
+    fn problems(&self) -> String {
+        let problems = ttmem_tui::problems(self.document).into_iter();
+        let lines = problems.map(|problem| sentence("! ", &problem, self.width));
+        self.paint.warning(&lines.collect::<String>())
+    }
+
     fn next_step(&self) -> String {
         let mut text = String::from("\n");
         text.push_str(&paragraph(
@@ -112,22 +121,17 @@ impl Page<'_, Snapshot> {
         let head = table.heading(self.width);
         let mut text = format!("\n{}\n", self.paint.heading(&head));
         for process in shown() {
-            let sum = |figure: fn(&ProcessDevice) -> u64| {
-                process
-                    .devices
-                    .iter()
-                    .map(figure)
-                    .fold(0, u64::saturating_add)
-            };
+            let sum = |figure| bytes(labels::held(&process.devices, figure));
+            let fullest = labels::fullest(&process.devices);
             let cells = [
                 known(process.pid),
                 known(process.name.as_ref()),
                 process.state.to_string(),
-                bytes(sum(|device| device.dram_bytes)),
-                bytes(sum(|device| device.l1_bytes)),
-                bytes(sum(|device| device.cb_bytes)),
-                bytes(sum(|device| device.kernel_bytes)),
-                count(sum(|device| device.buffers)),
+                process.devices.len().to_string(),
+                sum(|device| device.dram_bytes),
+                known(fullest.map(|(on, _peak)| bytes(on.dram_bytes))),
+                known(fullest.and_then(|(_on, peak)| peak).map(bytes)),
+                sum(|device| device.l1_bytes),
             ];
             text.push_str(&table.line(&cells, self.width));
             text.push('\n');
@@ -154,11 +158,14 @@ impl Page<'_, Snapshot> {
                 ));
             }
             if let Some(gone) = &process.released {
+                let peak = labels::fullest(&process.devices)
+                    .and_then(|(on, peak)| Some((on.id, peak?)))
+                    .map(|(id, peak)| format!(", DRAM peak {} on device {id}", bytes(peak)));
                 let what = format!(
-                    "{} at {} ({})",
-                    holdings(gone),
+                    "{} at {}{}",
+                    labels::held_at_exit(labels::departure(&gone.reason), gone),
                     time_near(gone.time, self.document.time),
-                    gone.reason,
+                    peak.unwrap_or_default(),
                 );
                 released.push_str(&sentence(&format!("  {subject}"), &what, self.width));
             }
@@ -167,7 +174,7 @@ impl Page<'_, Snapshot> {
         if !released.is_empty() {
             text.push_str(&format!(
                 "\n{}\n{released}",
-                self.paint.heading("Released at exit")
+                self.paint.heading("Ended processes")
             ));
         }
         text
@@ -184,21 +191,14 @@ impl Page<'_, Snapshot> {
 
 fn process_notes(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
-    if process.incomplete {
-        let reasons = process.incomplete_reasons.iter();
-        let reasons: Vec<String> = reasons.map(|reason| reason.text()).collect();
-        notes.push(format!(
-            "INCOMPLETE, its totals cannot be trusted: {}",
-            reasons.join(", ")
-        ));
+    if let Some(why) = labels::incomplete(process) {
+        notes.push(format!("INCOMPLETE, its totals cannot be trusted: {why}"));
     }
     if process.resyncing {
         notes.push("resyncing, its figures are those from before it reconnected".to_owned());
     }
     if process.state == ProcessState::Detached {
-        notes.push(
-            "detached, the process lives without a connection and keeps what it held".to_owned(),
-        );
+        notes.push("detached: it runs without a connection and keeps what it held".to_owned());
     }
     if process.elided_events > 0 {
         notes.push(format!(
@@ -218,7 +218,7 @@ fn process_notes(process: &Process) -> Vec<String> {
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
         notes.push(format!(
-            "{} ({}) still held when their devices were closed: leak candidates",
+            "{} ({}) still held after their devices were closed",
             counted(leaks.buffers, "buffer"),
             bytes(leaks.bytes)
         ));

@@ -143,6 +143,7 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
         caches: CacheCounts::default(),
         dispatches: 5,
         trace_replays: 0,
+        cb_headroom_bytes: None,
         allocators: Vec::new(),
         peaks_since_marks: Vec::new(),
     }
@@ -213,6 +214,7 @@ pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         connections: 1,
         devices: devices.iter().map(held).collect(),
         released: None,
+        host: None,
     }
 }
 
@@ -287,6 +289,7 @@ fn troubled() -> Snapshot {
         cbs: 1,
         kernels: 0,
         bytes: 3 * GIB,
+        buffer_bytes: 3 * GIB,
         time: ago(30),
         reason: "ended".into(),
     });

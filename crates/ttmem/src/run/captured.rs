@@ -6,7 +6,7 @@
 //! program.
 
 use super::child::{Child, Ended, Signals, Streams};
-use crate::commands::top::show_beside;
+use crate::commands::top::{show_beside, terminal_obstacle};
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -35,10 +35,7 @@ const LAST_BYTES: usize = 1024;
 
 /// Why the view cannot be beside a program here; none if it can.
 pub(super) fn obstacle() -> Option<&'static str> {
-    if !io::stdin().is_terminal() {
-        return Some("standard input is no terminal");
-    }
-    (!io::stdout().is_terminal()).then_some("standard output is no terminal")
+    terminal_obstacle()
 }
 
 /// What becomes of a program's output while the view has the terminal.

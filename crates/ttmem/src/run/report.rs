@@ -1,8 +1,8 @@
 //! What a program used: the server's account of a run, put together for its report.
 //!
-//! All figures come through the read API. Peaks are those of the devices: of this run alone where
-//! the server was started for it, else of everybody since the server started, and the report says
-//! so. What a process left behind is always its own.
+//! All figures come through the read API. Peaks are of this run alone: those of the devices where the
+//! server was started for it, else the highest of one of its processes. What a process left behind is
+//! always its own.
 
 use super::child::Ended;
 use super::holders::{Holder, by_operation};
@@ -14,13 +14,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{Device, HexId, LeakCandidates, PeakBytes, Process, ProcessState, Snapshot};
-use ttmem_event::catalogue::Arch;
-
-/// A part of the trace region in one bank is a multiple of this.
-const TRACE_PAGE_BYTES: u64 = 8192;
-
-/// The largest alignment of any known architecture, for one that is not known.
-const MAX_ALIGNMENT: u64 = 64;
 
 /// Lines of buffers that are alike which are worth showing.
 const MAX_HOLDERS: usize = 10;
@@ -104,7 +97,7 @@ impl Report {
             devices: devices
                 .into_iter()
                 .filter(|_device| tracked)
-                .map(DeviceUse::new)
+                .map(|device| DeviceUse::new(device, ran.own_server, &processes))
                 .collect(),
             leak_candidates: LeakCandidates {
                 buffers: sum(&processes, |process| process.leak_candidates.buffers),
@@ -243,12 +236,52 @@ impl Report {
     }
 }
 
+/// The highest that a process of the run held on a device.
+///
+/// Of several processes the peaks are of different moments: their sum would be a peak of nothing.
+fn own_peaks(device: &Device, processes: &[Process]) -> PeakBytes {
+    let key = device.key();
+    let held = processes.iter().flat_map(|process| &process.devices);
+    let peaks = held.filter(|on| on.key() == key).filter_map(|on| on.peak);
+    peaks.fold(PeakBytes::default(), |most, peak| PeakBytes {
+        dram: most.dram.max(peak.dram),
+        l1: most.l1.max(peak.l1),
+        l1_small: most.l1_small.max(peak.l1_small),
+        trace: most.trace.max(peak.trace),
+        system: most.system.max(peak.system),
+        cb: most.cb.max(peak.cb),
+        kernel: most.kernel.max(peak.kernel),
+    })
+}
+
+/// What the processes of the run hold on a device now.
+fn own_held(device: &Device, processes: &[Process]) -> PeakBytes {
+    let key = device.key();
+    let held = processes.iter().flat_map(|process| &process.devices);
+    let held = held.filter(|on| on.key() == key);
+    held.fold(PeakBytes::default(), |sum, on| PeakBytes {
+        dram: sum.dram.saturating_add(on.dram_bytes),
+        l1: sum.l1.saturating_add(on.l1_bytes),
+        l1_small: sum.l1_small.saturating_add(on.l1_small_bytes),
+        trace: sum.trace.saturating_add(on.trace_bytes),
+        system: sum.system.saturating_add(on.system_bytes),
+        cb: sum.cb.saturating_add(on.cb_bytes),
+        kernel: sum.kernel.saturating_add(on.kernel_bytes),
+    })
+}
+
 impl DeviceUse {
-    fn new(device: &Device) -> Self {
+    /// On a server of its own the figures are those of the device; else those of the run's processes.
+    fn new(device: &Device, own_server: bool, processes: &[Process]) -> Self {
+        let (peaks, end) = if own_server {
+            (device.peaks(), device.held())
+        } else {
+            (own_peaks(device, processes), own_held(device, processes))
+        };
         Self {
             id: device.id,
-            peaks: device.peaks(),
-            end: device.held(),
+            peaks,
+            end,
             capacities: [
                 device.dram.capacity_bytes,
                 device.l1.capacity_bytes,
@@ -270,36 +303,9 @@ impl DeviceUse {
 fn recommended(devices: &[&Device]) -> Recommended {
     let most = |need: fn(&Device) -> Option<u64>| devices.iter().copied().filter_map(need).max();
     Recommended {
-        trace_region_bytes: most(trace_region_bytes),
-        l1_small_bytes: most(l1_small_bytes),
+        trace_region_bytes: most(Device::trace_region_size_needed),
+        l1_small_bytes: most(Device::l1_small_size_needed),
     }
-}
-
-/// The parameter is the sum of all banks, and each bank's part is rounded up to whole pages.
-fn trace_region_bytes(device: &Device) -> Option<u64> {
-    // The region is a part of the DRAM banks.
-    let banks = u64::from(device.trace.banks.or(device.dram.banks)?);
-    let per_bank = per_bank_bytes(device.trace.peak_bytes, banks)?;
-    per_bank
-        .checked_next_multiple_of(TRACE_PAGE_BYTES)?
-        .checked_mul(banks)
-}
-
-/// The parameter is of one bank, aligned as DRAM is.
-fn l1_small_bytes(device: &Device) -> Option<u64> {
-    // The region is a part of the L1 banks.
-    let banks = u64::from(device.l1_small.banks.or(device.l1.banks)?);
-    let map = device
-        .arch
-        .as_deref()
-        .and_then(|name| Arch::from_name(name).memory_map());
-    let alignment = map.map_or(MAX_ALIGNMENT, |map| map.dram_alignment);
-    per_bank_bytes(device.l1_small.peak_bytes, banks)?.checked_next_multiple_of(alignment)
-}
-
-/// The part of each bank, unless there is nothing to take part in.
-fn per_bank_bytes(total_bytes: u64, banks: u64) -> Option<u64> {
-    (total_bytes > 0 && banks > 0).then(|| total_bytes.div_ceil(banks))
 }
 
 fn sum(processes: &[Process], figure: fn(&Process) -> u64) -> u64 {

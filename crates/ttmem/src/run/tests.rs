@@ -108,6 +108,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         cbs: 0,
         kernels: 2,
         bytes: 3 << 20,
+        buffer_bytes: 3 << 20,
         time: Timestamp::from_unix_nanos(0),
         reason: "ended".into(),
     });
@@ -133,9 +134,9 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         "2 processes tracked",
         "  pid 200 python: INCOMPLETE, 7 events lost",
         "  pid 200 python: INCOMPLETE, scratchpads are not tracked: no `x`",
-        "still held at close: 2 buffers, 4.0 KiB",
+        "held after close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
-        "  pid 200 python: ended and held 3 buffers, 2 kernels: 3.0 MiB",
+        "  pid 200 python: ended, held at exit 3 buffers: 3.0 MiB",
         "still running: 1 process, no longer tracked",
         "anomalies 0, lost 7 events, elided 0 events",
     ] {
@@ -144,7 +145,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     assert!(!text.contains("other users"), "{text}");
     report.ran.own_server = false;
     let text = render::ran(&report, PLAIN);
-    assert!(text.contains("other users: peaks are of all"), "{text}");
+    assert!(text.contains("other users: peaks are of one\n"), "{text}");
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn the_page_is_short_where_there_is_little_to_say() {
     assert!(text.starts_with("ttmem: python model.py"), "{text}");
     assert!(text.contains('…'), "a long command is cut\n{text}");
     // A process that is the only one needs no line of its own.
-    assert!(text.contains("still held at close: 2 buffers, 4.0 KiB\n"));
+    assert!(text.contains("held after close: 2 buffers, 4.0 KiB\n"));
     assert!(!text.contains("pid 100"), "{text}");
     assert!(text.contains("\nEND: nothing is held\n"), "{text}");
     assert!(text.contains("\nof        3.0 GiB\n"), "{text}");
@@ -200,7 +201,7 @@ fn on_a_server_of_others_only_devices_and_processes_of_the_run_count() {
     let text = render::ran(&report, PLAIN);
     assert!(text.contains("not tracked: nothing was reported"), "{text}");
     assert!(
-        text.contains("1 process ended too soon to tell whether of this run"),
+        text.contains("1 process ended too soon to know whether of this run"),
         "{text}"
     );
 }

@@ -353,7 +353,12 @@ fn processes_live_detached_and_gone() {
         (gone.incomplete, reasons(gone)),
         (true, not_tracked.to_owned())
     );
-    assert_eq!((gone.inherited_frees, gone.devices.len()), (0, 0));
+    assert_eq!(gone.inherited_frees, 0);
+    // It holds nothing any more; its peaks stay known.
+    let left = gone.devices.iter().map(|on| (on.dram_bytes, on.buffers));
+    assert_eq!(left.collect::<Vec<_>>(), [(0, 0); 2]);
+    let peaks = gone.devices.iter().map(|on| on.peak.map(|peak| peak.dram));
+    assert_eq!(peaks.collect::<Vec<_>>(), [Some(12 * 2048); 2]);
     let released = gone.released.as_ref().unwrap();
     assert_eq!((released.buffers, released.bytes), (1, 2 * 12 * 2048));
     assert_eq!(

@@ -4,9 +4,9 @@ use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
-    CoreType, Device, HexId, IncompleteReason, KernelUsage, LeakCandidates, Mark, MemoryClass,
-    PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,
-    Snapshot, Source,
+    CoreType, Device, HexId, HostProcess, IncompleteReason, KernelUsage, LeakCandidates, Mark,
+    MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA,
+    Server, Snapshot, Source,
 };
 
 const MIB: u64 = 1 << 20;
@@ -106,7 +106,7 @@ impl World {
             unique_id: Some(Self::unique_id(place)),
             scope: None,
             arch: Some("wormhole_b0".to_owned()),
-            board: Some(self.name("n300", place)),
+            board: Some(self.name(if self.devices == 32 { "galaxy" } else { "n300" }, place)),
             remote: Some(place % 2 == 1),
             source: Some(Source::Attached),
             verified: Some(!self.busy),
@@ -171,6 +171,7 @@ impl World {
             },
             dispatches: 90_213,
             trace_replays: 1_024,
+            cb_headroom_bytes: Some(if self.busy { 12_288 } else { 135_168 }),
             allocators: self.allocators(&dram, &l1, &small),
             peaks_since_marks: vec![PeakBytes {
                 dram: dram.peak_bytes,
@@ -309,22 +310,39 @@ impl World {
                 bytes: u64::from(place % 4 == 1) * 3 * MIB,
             },
             connections: u32::from(!gone),
-            devices: if gone {
-                Vec::new()
-            } else {
-                (0..self.devices)
-                    .filter(|device| (device + place) % 3 != 1)
-                    .map(on)
-                    .collect()
-            },
+            devices: (0..self.devices)
+                .filter(|device| (device + place) % 3 != 1)
+                .map(|device| if gone { left(on(device)) } else { on(device) })
+                .collect(),
             released: gone.then(|| Released {
                 buffers: 77,
                 cbs: 12,
                 kernels: 30,
                 bytes: 512 * MIB,
+                buffer_bytes: 512 * MIB,
                 time: ago(20),
                 reason: "ended".to_owned(),
             }),
+            host: (!gone).then(|| HostProcess {
+                command: Some(self.name("python3 serve.py --model llama-8b --batch 32", place)),
+                user: Some(["maria", "jan", "ci-runner"][place as usize % 3].to_owned()),
+                // Every fourth is a worker of the first.
+                parent: Some(if place % 4 == 2 { 70_100 } else { 1 }),
+                rss_bytes: Some(MIB * (300 + chance(place, 4_000))),
+            }),
         }
+    }
+}
+
+/// What is left of a process on a device after its end: the peaks.
+fn left(on: ProcessDevice) -> ProcessDevice {
+    ProcessDevice {
+        dram_bytes: 0,
+        l1_bytes: 0,
+        l1_small_bytes: 0,
+        cb_bytes: 0,
+        kernel_bytes: 0,
+        buffers: 0,
+        ..on
     }
 }

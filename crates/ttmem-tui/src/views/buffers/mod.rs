@@ -310,6 +310,13 @@ impl View for Buffers {
         }
     }
 
+    fn hidden_rows(&self) -> u64 {
+        match self.grouped {
+            None => self.cursor.hidden(),
+            Some(_) => self.group_cursor.hidden(),
+        }
+    }
+
     fn is_typing(&self) -> bool {
         self.question.operation.is_typing()
     }

@@ -127,7 +127,8 @@ impl Chart<'_> {
         let (history, device) = self.history?;
         let start = self.start(history.time);
         let moments = self.series.values(device).iter().zip(&history.times);
-        let known = moments.filter_map(|(value, time)| Some(((*value)?, *time)));
+        let known = moments
+            .filter_map(|(value, time)| Some((self.series.of_kept((*value)?, self.device), *time)));
         let shown = known.filter(|(_, time)| *time > start);
         if self.series.low_is_bad() {
             shown.min_by_key(|(value, _)| *value)
@@ -160,7 +161,8 @@ impl Chart<'_> {
                 .times
                 .partition_point(|time| time.unix_nanos().saturating_sub(step) < to);
             let inside = values.get(first..last.min(values.len()))?;
-            let known = inside.iter().flatten().copied();
+            let known = inside.iter().flatten();
+            let known = known.map(|kept| self.series.of_kept(*kept, self.device));
             if self.series.low_is_bad() {
                 known.min()
             } else {

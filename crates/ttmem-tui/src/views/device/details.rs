@@ -4,6 +4,7 @@
 
 use crate::data::Data;
 use crate::format;
+use crate::labels;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name, percent_of};
 use crate::views::usage;
@@ -18,13 +19,14 @@ const BAR: (u16, u16) = (10, 40);
 const DAY_NANOS: u64 = 86_400_000_000_000;
 
 const CLASSES: &[Column] = &[
-    Column::words("MEMORY", 8, 0),
+    Column::words("MEMORY", 10, 0),
     Column::figures("CHARGED", 10, 0),
     Column::figures("CAPACITY", 10, 2),
     Column::figures("%", 6, 0),
     Column::figures("PEAK", 10, 3),
     Column::words("AT", 10, 4),
-    Column::figures("LARGEST FREE", 12, 1),
+    Column::figures("LARGEST FIT", 11, 1),
+    Column::figures("FRAGMENTED", 10, 8),
     Column::figures("BUFFERS", 7, 5),
     Column::figures("REQUESTED", 10, 6),
     Column::figures("OVERLAP", 10, 7),
@@ -34,9 +36,9 @@ const ALLOCATORS: &[Column] = &[
     Column::words("ALLOCATOR", 9, 0),
     Column::figures("PID", 7, 2),
     Column::figures("FREE", 10, 0),
-    Column::figures("LARGEST FREE", 12, 0),
+    Column::figures("LARGEST FIT", 11, 0),
     Column::figures("FRAGMENTED", 10, 0),
-    Column::words("VERIFIED", 8, 1),
+    Column::words("CHECKED", 11, 1),
     Column::figures("CHARGED", 10, 3),
     Column::figures("BUFFERS", 7, 4),
     Column::figures("MESH", 5, 5),
@@ -46,9 +48,7 @@ const MARKS: &[Column] = &[
     Column::words("PEAK SINCE MARK", 16, 0).growing(),
     Column::words("AGE", 11, 3),
     Column::figures("DRAM", 10, 0),
-    Column::figures("L1", 10, 0),
-    Column::figures("CBS", 10, 1),
-    Column::figures("KERNELS", 10, 2),
+    Column::figures("L1 BUFFERS", 10, 0),
     Column::figures("L1_SMALL", 10, 4),
     Column::figures("TRACE", 10, 5),
     Column::figures("SYSTEM", 10, 6),
@@ -82,7 +82,7 @@ fn row<'d>(columns: &'static [Column], cells: Vec<Cell>, bar: Option<Bar>) -> Li
 pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
     let classes = [
         ("DRAM", Ink::Dram, device.dram),
-        ("L1", Ink::L1, device.l1),
+        (labels::L1_BUFFERS, Ink::L1, device.l1),
         ("L1_SMALL", Ink::L1Small, device.l1_small),
         ("TRACE", Ink::Trace, device.trace),
         ("SYSTEM", Ink::System, device.system),
@@ -123,22 +123,22 @@ pub(super) fn programs<'d>(
         ("of", size(l1.physical_bytes)),
         ("reserved", size(reserved)),
     ];
+    let headroom = device.cb_headroom_bytes.map(labels::headroom);
     let cbs = vec![
-        ("registered", size(Some(cb.registered_bytes))),
         ("resident", size(cb.resident_bytes)),
-        ("peak", peak(cb.peak_bytes, cb.peak_time, data)),
-        ("live", format::count(cb.count)),
-        ("local", size(cb.local_bytes)),
-        ("global", size(cb.global_bytes)),
-        ("dataflow", size(cb.dataflow_bytes)),
-        ("borrowed", size(cb.dataflow_borrowed_bytes)),
-        ("scratchpad", size(cb.scratchpad_bytes)),
+        (
+            "headroom",
+            headroom.unwrap_or_else(|| "no program resident".to_owned()),
+        ),
+    ];
+    let cached = vec![
+        ("hold CBs of", size(Some(cb.registered_bytes))),
+        ("not at the same time, in", format::counted(cb.count, "CB")),
+        ("kernels of", size(Some(kernel.registered_bytes))),
+        ("peak", peak(kernel.peak_bytes, kernel.peak_time, data)),
     ];
     let mut kernels = vec![
-        ("registered", size(Some(kernel.registered_bytes))),
         ("resident", size(kernel.resident_bytes)),
-        ("peak", peak(kernel.peak_bytes, kernel.peak_time, data)),
-        ("live", format::count(kernel.count)),
         ("application", size(Some(kernel.application_bytes))),
         ("fabric", size(Some(kernel.fabric_bytes))),
         ("dispatch", size(Some(kernel.dispatch_bytes))),
@@ -154,19 +154,35 @@ pub(super) fn programs<'d>(
         ("idle eth", size(kernel.idle_eth_bytes)),
         ("DRAM cores", size(kernel.dram_core_bytes)),
     ]);
-    let mut lines = flow("L1 in use", in_use, width);
+    let mut lines = flow("L1", in_use, width);
     lines.push(Rc::new(|canvas, area| draw_in_use(canvas, area, device)));
-    lines.extend(flow("CBs", cbs, width));
+    lines.extend(flow(labels::CBS, cbs, width));
     lines.extend(flow("kernels", kernels, width));
+    lines.extend(flow("cached", cached, width));
     lines
+}
+
+/// Sizes that have to be typed somewhere, exactly as they are typed.
+pub(super) fn sizes_to_use<'d>(device: &Device) -> Vec<Line<'d>> {
+    let sizes = labels::sizes_to_use(device).into_iter();
+    let lines = sizes.map(|words| -> Line<'d> {
+        Rc::new(move |canvas, area| {
+            let words = [
+                ("to use    ".to_owned(), Ink::Strong),
+                (words.clone(), Ink::Text),
+            ];
+            canvas.line(area, &words);
+        })
+    });
+    lines.collect()
 }
 
 pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
     let rows = device.allocators.iter().map(|usage| {
-        let fragmentation = fragmentation_permille(usage.fragmentation);
-        let part = (scattered(fragmentation), fragmentation.unwrap_or(0));
-        let bar = Bar::new(&[part], fragmentation.map(|_known| 1000));
-        let cells = allocator_cells(usage, fragmentation, theme);
+        let fragmented = usage.fragmented_permille().map(u64::from);
+        let part = (scattered(fragmented), fragmented.unwrap_or(0));
+        let bar = Bar::new(&[part], fragmented.map(|_known| 1000));
+        let cells = allocator_cells(usage, theme);
         row(ALLOCATORS, cells, Some(bar))
     });
     with_heading(ALLOCATORS, rows)
@@ -179,8 +195,6 @@ pub(super) fn marks<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<
         let sizes = [
             peaks.dram,
             peaks.l1,
-            peaks.cb,
-            peaks.kernel,
             peaks.l1_small,
             peaks.trace,
             peaks.system,
@@ -260,34 +274,38 @@ fn class_cells(name: &str, ink: Ink, usage: &ClassUsage, data: &Data, theme: The
     let at = known(at.map(|(time, now)| moment(time, now)), theme);
     vec![
         Cell::inked(name, ink),
-        size(Some(usage.charged_bytes)),
+        size(Some(usage.used_bytes())),
         size(usage.capacity_bytes),
         Cell::inked(percent(share, unknown), full),
         size(Some(usage.peak_bytes)),
         Cell::faint(at),
-        size(usage.largest_free_bytes_per_bank),
+        size(usage.largest_fit_bytes()),
+        fragmented_cell(usage.fragmented_permille(), theme),
         Cell::new(format::count(usage.buffers)),
         size(Some(usage.requested_bytes)),
         overlap,
     ]
 }
 
-fn allocator_cells(usage: &AllocatorUsage, fragmentation: Option<u64>, theme: Theme) -> Vec<Cell> {
+fn fragmented_cell(permille: Option<u16>, theme: Theme) -> Cell {
+    let permille = permille.map(u64::from);
+    let share = percent_of(permille, Some(1000), theme);
+    Cell::inked(share, scattered(permille))
+}
+
+fn allocator_cells(usage: &AllocatorUsage, theme: Theme) -> Vec<Cell> {
     let size = |bytes: Option<u64>| Cell::new(known_bytes(bytes, theme));
-    let free = usage.capacity_bytes;
-    let free = free.map(|capacity| capacity.saturating_sub(usage.charged_bytes));
-    let share = percent_of(fragmentation, Some(1000), theme);
     let verified = match usage.verified {
-        Some(true) => Cell::inked("verified", Ink::Good),
-        Some(false) => Cell::inked("differs", Ink::Warning),
-        None => Cell::faint(theme.unknown()),
+        Some(true) => Cell::inked("equal", Ink::Good),
+        Some(false) => Cell::inked("DIFFERS", Ink::Warning),
+        None => Cell::faint("not checked"),
     };
     vec![
         Cell::new(class_name(usage.class)),
         Cell::new(known(usage.pid, theme)),
-        size(free),
-        size(usage.largest_free_bytes_per_bank),
-        Cell::inked(share, scattered(fragmentation)),
+        size(usage.free_bytes()),
+        size(usage.largest_fit_bytes()),
+        fragmented_cell(usage.fragmented_permille(), theme),
         verified,
         size(Some(usage.charged_bytes)),
         Cell::new(format::count(usage.buffers)),
@@ -304,18 +322,6 @@ pub(crate) const fn class_name(class: MemoryClass) -> &'static str {
         MemoryClass::System => "SYSTEM",
         MemoryClass::Other => "other",
     }
-}
-
-/// Thousandths of a fragmentation, which a server may send as any number.
-fn fragmentation_permille(fragmentation: Option<f64>) -> Option<u64> {
-    let known = fragmentation.filter(|known| known.is_finite())?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is between 0 and 1000"
-    )]
-    let permille = (known.clamp(0.0, 1.0) * 1000.0).round() as u64;
-    Some(permille)
 }
 
 fn scattered(permille: Option<u64>) -> Ink {

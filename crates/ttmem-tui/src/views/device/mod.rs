@@ -221,7 +221,7 @@ impl View for DeviceView {
             ("s S", "series"),
             ("z", "zoom"),
             ("j k", "scroll"),
-            ("Enter", "L1 map"),
+            ("Enter", "map"),
         ]
     }
 
@@ -233,7 +233,7 @@ impl View for DeviceView {
             Word::Capacity,
             Word::Overlap,
             Word::Peak,
-            Word::LargestFree,
+            Word::LargestFit,
             Word::Fragmentation,
             Word::Occupied,
             Word::Reserved,
@@ -241,9 +241,10 @@ impl View for DeviceView {
             Word::Cb,
             Word::Registered,
             Word::Resident,
+            Word::Headroom,
             Word::Kernels,
             Word::Shared,
-            Word::Verified,
+            Word::Checked,
             Word::Mark,
         ]
     }
@@ -300,6 +301,7 @@ impl View for DeviceView {
         };
         let shown = Shown::of(device, data);
         let classes = details::classes(device, data, theme);
+        let classes = [classes, details::sizes_to_use(device)].concat();
         let allocators = details::allocators(device, theme);
         let marks = details::marks(device, data, theme);
         let blank: Vec<Line<'_>> = vec![Rc::new(|_canvas, _area| {})];

@@ -32,11 +32,11 @@ impl Series {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Dram => "DRAM",
-            Self::Occupied => "L1 occupied",
-            Self::Resident => "CBs resident",
-            Self::Kernels => "kernels",
-            Self::DramFree => "DRAM largest free",
-            Self::L1Free => "L1 largest free",
+            Self::Occupied => "L1",
+            Self::Resident => "CBs",
+            Self::Kernels => "kernels of cached programs",
+            Self::DramFree => "DRAM largest fit",
+            Self::L1Free => "L1 buffers largest fit",
             Self::Dispatches => "programs run",
         }
     }
@@ -50,6 +50,18 @@ impl Series {
             Self::DramFree | Self::L1Free => Ink::Good,
             Self::Dispatches => Ink::Text,
         }
+    }
+
+    /// What the figure is at each step, from what the server keeps of it.
+    ///
+    /// It keeps the largest block of one bank: a request has one in every bank.
+    pub(super) fn of_kept(self, kept: u64, device: &Device) -> u64 {
+        let banks = match self {
+            Self::DramFree => device.dram.banks,
+            Self::L1Free => device.l1.banks,
+            _whole => None,
+        };
+        kept.saturating_mul(banks.map_or(1, u64::from))
     }
 
     pub(super) fn values(self, history: &DeviceHistory) -> &[Option<u64>] {
@@ -71,21 +83,19 @@ impl Series {
             Self::Occupied => device.l1.occupied_bytes,
             Self::Resident => device.cb.resident_bytes,
             Self::Kernels => Some(device.kernel.registered_bytes),
-            Self::DramFree => device.dram.largest_free_bytes_per_bank,
-            Self::L1Free => device.l1.largest_free_bytes_per_bank,
+            Self::DramFree => device.dram.largest_fit_bytes(),
+            Self::L1Free => device.l1.largest_fit_bytes(),
             Self::Dispatches => None,
         }
     }
 
     /// What there is of it at most; none of what has no bound.
     pub(super) fn whole(self, device: &Device) -> Option<u64> {
-        let bank =
-            |capacity: Option<u64>, banks: Option<u32>| capacity?.checked_div(u64::from(banks?));
         match self {
             Self::Dram => device.dram.capacity_bytes,
             Self::Occupied | Self::Resident => device.l1.physical_bytes,
-            Self::DramFree => bank(device.dram.capacity_bytes, device.dram.banks),
-            Self::L1Free => bank(device.l1.capacity_bytes, device.l1.banks),
+            Self::DramFree => device.dram.capacity_bytes,
+            Self::L1Free => device.l1.capacity_bytes,
             Self::Kernels | Self::Dispatches => None,
         }
     }

@@ -1,6 +1,7 @@
 //! The line that says which device a view is of: all its names, and how its figures are known.
 
 use crate::data::Data;
+use crate::labels;
 use crate::theme::{Ink, Theme};
 use crate::views::Chosen;
 use crate::views::naming::known;
@@ -44,10 +45,11 @@ fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
         let scope = format!("of {}", text::clip(scope, NAME_COLUMNS));
         facts.push((scope, Ink::Text));
     }
+    let checked = labels::checked(device.verified).to_owned();
     facts.push(match device.verified {
-        Some(true) => ("verified".to_owned(), Ink::Good),
-        Some(false) => ("differs".to_owned(), Ink::Warning),
-        None => ("unverified".to_owned(), Ink::Faint),
+        Some(true) => (checked, Ink::Good),
+        Some(false) => (checked, Ink::Warning),
+        None => (checked, Ink::Faint),
     });
     if let Some(remote) = device.remote {
         let reached = if remote { "remote" } else { "PCIe" };

@@ -143,6 +143,10 @@ impl View for Events {
         self.draw_list(canvas, list, data);
     }
 
+    fn hidden_rows(&self) -> u64 {
+        self.cursor.hidden()
+    }
+
     fn is_typing(&self) -> bool {
         self.filter.is_typing()
     }

@@ -3,6 +3,7 @@
 use super::column::{NARROW, age, short};
 use crate::data::Data;
 use crate::format;
+use crate::labels;
 use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes, percent_of};
@@ -97,16 +98,19 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
     };
     let (second, ink) = match (map.free_bytes, largest) {
         (None, _) => (
-            "what is free is not known: no allocator has said its capacity".to_owned(),
+            "what is free is not known: no allocator has reported its capacity".to_owned(),
             Ink::Faint,
         ),
         (Some(_), None) => ("nothing is free: no buffer fits".to_owned(), Ink::Danger),
         (Some(free), Some(largest)) => {
             let stretches = format::counted_as(map.free_count, "stretch", "stretches");
+            let banks = u64::from(map.banks.unwrap_or(1));
             let said = format!(
-                "a buffer of up to {} per bank fits; free {} in {stretches}",
+                "{} {} ({} x {banks} banks); {} free in {stretches}",
+                labels::LARGEST_FIT,
+                format::bytes(largest.saturating_mul(banks)),
                 format::bytes(largest),
-                format::bytes(free),
+                format::bytes(free.saturating_mul(banks)),
             );
             (said, scattered)
         }
@@ -115,7 +119,7 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
     canvas.text(row_of(area, 1), second, ink);
     if let Some(split) = split {
         let share = percent(Some(split), theme.unknown());
-        let words = format!("fragmentation {} ", share.trim_start());
+        let words = format!("{} {} ", share.trim_start(), labels::FRAGMENTED);
         let end = canvas.text(row_of(area, 2), words, Ink::Faint);
         let bar = Bar::new(&[(scattered, u64::from(split.permille()))], Some(1000));
         let columns = area.right().saturating_sub(end).min(30);

@@ -190,6 +190,48 @@ pub(super) fn draw_bar(
     }
 }
 
+/// Hatches where the storage of a refused program would lie: from one address to another, and apart
+/// from it what it would lie over.
+pub(super) fn draw_refused(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    (core, labels): (&L1Column, bool),
+    (from, to, limit): (u64, u64, u64),
+) {
+    let theme = canvas.theme;
+    let area = area.intersection(canvas.area);
+    if area.is_empty() || to <= from {
+        return;
+    }
+    let runs = shown(runs(&core.segments), area.height);
+    let sizes: Vec<u64> = runs.iter().map(|run| run.size_bytes).collect();
+    let mut bottom = area.bottom();
+    let bar = area.width.min(if labels { 8 } else { 3 });
+    for (run, height) in runs.iter().zip(heights(&sizes, area.height)) {
+        let top = bottom - height.min(bottom - area.y);
+        for row in top..bottom {
+            // The addresses of a row; high ones are above.
+            let step = run.size_bytes / u64::from(height.max(1));
+            let low = run
+                .address
+                .saturating_add(step * u64::from(bottom - 1 - row));
+            let high = low.saturating_add(step.max(1));
+            if high <= from || low >= to {
+                continue;
+            }
+            let (sign, ink) = if low.max(from) >= limit {
+                (theme.pick('╳', 'X'), Ink::Danger)
+            } else {
+                (theme.pick('╱', '/'), Ink::Warning)
+            };
+            for column in area.x..area.x + bar {
+                canvas.cell((column, row), sign, ink);
+            }
+        }
+        bottom = top;
+    }
+}
+
 impl Run {
     fn has(&self, segment: &Segment) -> bool {
         let within = segment.address.checked_sub(self.address);

@@ -5,13 +5,14 @@ use super::gap::Gap;
 use super::grid::Place;
 use crate::data::Data;
 use crate::format;
+use crate::labels;
 use crate::theme::Ink;
 use crate::views::naming::{known, known_bytes, percent_of};
 use crate::widgets::{Canvas, Cell, Column, Table, right_of, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{L1Core, L1Map};
 
-const WORDS: u16 = 11;
+const WORDS: u16 = 12;
 
 const RESIDENTS: &[Column] = &[
     Column::words("RAN LAST", 13, 0).growing(),
@@ -60,7 +61,7 @@ pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen
             place(core.lowest_buffer),
             Ink::Text,
         ),
-        ("gap".to_owned(), gap, ink),
+        (labels::CB_HEADROOM.to_owned(), gap, ink),
     ];
     let mut rows = 0;
     for ((word, figure, ink), row) in lines.into_iter().zip(area.rows()) {

@@ -1,11 +1,11 @@
 //! How far the storage of programs is from the lowest buffer of a core.
 
 use crate::format;
+use crate::labels;
 use crate::theme::{Ink, Theme};
 use ttmem_api::{L1Core, L1Map};
 
-/// Below so many bytes the next program may well clash.
-const NARROW_BYTES: i128 = 16 * 1024;
+const NARROW_BYTES: i128 = labels::NARROW_HEADROOM_BYTES as i128;
 /// Below so many hundredths of a core the user should know.
 const SMALL_PERCENT: u64 = 2;
 

@@ -169,7 +169,7 @@ pub(super) fn draw_legend(canvas: &mut Canvas<'_>, area: Rect) {
         vec![("  [ ] chosen", faint)],
         vec![
             ("  ! ", theme.style(Ink::Warning)),
-            ("gap below 16 KiB", faint),
+            ("headroom <16 KiB", faint),
         ],
         vec![("  X ", theme.style(Ink::Danger)), ("clash", faint)],
     ];

@@ -8,6 +8,7 @@ mod column;
 mod facts;
 mod gap;
 mod grid;
+mod refused;
 #[cfg(test)]
 mod tests;
 
@@ -19,11 +20,13 @@ use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
+use crate::labels;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, above, below, left_of, right_of, row_of};
 use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::layout::Rect;
+use refused::Refused;
 use ttmem_api::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
 
 /// From so many columns on, the bar of a core has words beside it.
@@ -110,8 +113,18 @@ impl L1MapView {
         true
     }
 
-    fn draw_summary(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, data: &Data) {
+    fn draw_summary(
+        canvas: &mut Canvas<'_>,
+        area: Rect,
+        (map, refused): (&L1Map, Option<&Refused>),
+        data: &Data,
+    ) {
         let theme = canvas.theme;
+        if let Some(refused) = refused {
+            let (words, ink) = refused.sentence();
+            canvas.text(area, words, ink);
+            return;
+        }
         let old = data.age_note(data.l1map.as_ref());
         let mut parts: Vec<(String, Ink)> = Vec::new();
         // First, because what follows gives way.
@@ -120,7 +133,7 @@ impl L1MapView {
         match Gap::smallest(map) {
             Some((core, gap)) => {
                 let ink = gap.ink(map.bytes_per_core);
-                parts.push(("smallest gap".to_owned(), Ink::Faint));
+                parts.push((labels::CB_HEADROOM.to_owned(), Ink::Faint));
                 parts.push((gap.said(map.bytes_per_core, theme), ink));
                 parts.push((format!("at core {},{}", core.x, core.y), Ink::Text));
                 let warning = if gap.is_clash() {
@@ -131,7 +144,7 @@ impl L1MapView {
                 parts.extend(warning.map(|warning| (warning.to_owned(), ink)));
             }
             None => {
-                let none = "no core has both CBs and buffers";
+                let none = "no program resident: CB headroom counts from the reserved region";
                 parts.push((none.to_owned(), Ink::Faint));
             }
         }
@@ -158,7 +171,8 @@ impl L1MapView {
             canvas.text(area, note, Ink::Faint);
             return;
         };
-        Self::draw_summary(canvas, row_of(area, 0), map, data);
+        let refused = Refused::latest(device, data);
+        Self::draw_summary(canvas, row_of(area, 0), (map, refused.as_ref()), data);
         let body = below(area, 1);
         let most = if body.width >= WIDE {
             body.width * 2 / 5
@@ -227,6 +241,11 @@ impl L1MapView {
         let bar = left_of(body, bar_width);
         let marked = column::at(shown, self.segment.row);
         column::draw_bar(canvas, bar, shown, marked, labels);
+        if let Some(refused) = Refused::latest(device, data) {
+            let bottom = map.reserved_bytes.unwrap_or(0);
+            let span = (bottom, refused.end, refused.limit);
+            column::draw_refused(canvas, bar, (shown, labels), span);
+        }
     }
 }
 
@@ -261,9 +280,9 @@ impl View for L1MapView {
             Word::ConfigRing,
             Word::Cb,
             Word::Resident,
-            Word::Gap,
+            Word::Headroom,
             Word::Classes,
-            Word::LargestFree,
+            Word::LargestFit,
             Word::Fragmentation,
         ]
     }
@@ -273,7 +292,7 @@ impl View for L1MapView {
             return Vec::new();
         };
         let key = device.key();
-        vec![match self.page {
+        let map = match self.page {
             Page::Cores => {
                 // A core is asked for only once it is known to be there: without, the server
                 // would answer nothing at all.
@@ -281,8 +300,11 @@ impl View for L1MapView {
                 let narrow = |(x, y): Place| Some((u16::try_from(x).ok()?, u16::try_from(y).ok()?));
                 Document::L1Map(key, core.and_then(narrow))
             }
-            Page::Banks(class) => Document::Blocks(key, class, self.cells.unwrap_or(256)),
-        }]
+            Page::Banks(class) => {
+                return vec![Document::Blocks(key, class, self.cells.unwrap_or(256))];
+            }
+        };
+        vec![map, Document::LastEvents]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {

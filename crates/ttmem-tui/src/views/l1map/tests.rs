@@ -3,9 +3,10 @@
 use super::*;
 use crate::testing;
 use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn};
-use crate::testing::world::{Names, World};
+use crate::testing::world::{self, Names, World};
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
+use ttmem_api::SegmentKind;
 
 const BUSY: World = World {
     devices: 8,
@@ -53,7 +54,7 @@ fn the_narrow_core_is_found_and_warned_of() {
             ..L1MapView::default()
         };
         let screen = drawn(&mut view, &data, &chosen, size);
-        assert!(screen.contains("gap        12.0 KiB – narrow"));
+        assert!(screen.contains("CB headroom 12.0 KiB – narrow"));
         assert!(
             screen.contains("0xbbc60   12.0 KiB · free"),
             "the list is open at the gap"
@@ -75,7 +76,7 @@ fn a_clash_is_said_and_marked() {
         &Chosen::default(),
         (80, 24),
     );
-    assert!(screen.contains("smallest gap clash by 4.0 KiB at core 1,1"));
+    assert!(screen.contains("CB headroom clash by 4.0 KiB at core 1,1"));
     assert!(screen.contains("▓▓X"), "{screen}");
 }
 
@@ -269,4 +270,72 @@ fn a_grid_that_does_not_fit_goes_along_with_the_chosen_core() {
     let screen = drawn(&mut view, &data, &Chosen::default(), (80, 21));
     assert!(screen.contains("20  ") && screen.contains("31  "));
     assert_screen("l1map/32x32_cores_80x21", &screen);
+}
+
+#[test]
+fn a_refused_program_is_hatched_over_what_it_met() {
+    use ttmem_api::{EventFields, FieldValue, LastEvent, LastEvents, SCHEMA};
+    let world = World {
+        devices: 1,
+        processes: 1,
+        busy: false,
+        names: Names::Usual,
+    };
+    let mut data = world.data();
+    let map = &data.l1map.as_ref().expect("this world has one").document.1;
+    let core = map.core.as_ref().expect("a core was asked for");
+    let is_buffer = |segment: &&ttmem_api::Segment| segment.kind == SegmentKind::Buffer;
+    let lowest = core
+        .segments
+        .iter()
+        .find(is_buffer)
+        .expect("a buffer")
+        .address;
+    let numbers = [
+        ("program", 7),
+        ("region_end", lowest + 300_000),
+        ("limit", lowest),
+    ];
+    let fields = numbers.map(|(name, number)| (name.to_owned(), FieldValue::Number(number)));
+    let clash = LastEvent {
+        time: world::ago(5),
+        pid: Some(70_100),
+        process: None,
+        recovered: false,
+        event: "clashed".to_owned(),
+        fields: EventFields(fields.to_vec()),
+    };
+    let events = LastEvents {
+        schema: SCHEMA,
+        events: vec![clash],
+    };
+    let before = drawn(
+        &mut L1MapView::default(),
+        &data,
+        &Chosen::default(),
+        (120, 40),
+    );
+    data.apply(crate::data::Update::LastEvents(events), data.now);
+    let screen = drawn(
+        &mut L1MapView::default(),
+        &data,
+        &Chosen::default(),
+        (120, 40),
+    );
+    let end = lowest + 300_000;
+    let sentence = format!(
+        "refused 5 s ago: CBs of program 7 end at {end} ({end:#x}), 293.0 KiB beyond {lowest}"
+    );
+    assert!(screen.contains(&sentence), "{screen}");
+    assert!(screen.contains('╱') && screen.contains('╳'), "{screen}");
+    assert!(!before.contains('╳'), "{before}");
+    // Ten minutes later it is of no interest any more.
+    data.now += std::time::Duration::from_secs(600);
+    let later = drawn(
+        &mut L1MapView::default(),
+        &data,
+        &Chosen::default(),
+        (120, 40),
+    );
+    assert!(!later.contains("refused"), "{later}");
 }

@@ -25,7 +25,7 @@ const COLUMNS: &[Column] = &[
     Column::figures("DRAM NOW", 10, 0),
     Column::figures("~GREW", 11, 0),
     Column::figures("PEAK SINCE", 10, 0),
-    Column::figures("L1 NOW", 10, 0),
+    Column::figures("L1 BUFFERS", 10, 0),
     Column::figures("~GREW", 11, 0),
     Column::figures("PEAK SINCE", 10, 0),
     Column::figures("L1_SMALL NOW", 12, 3),
@@ -45,22 +45,22 @@ type Class = (
 
 const CLASSES: [Class; 4] = [
     (
-        |device| device.dram.charged_bytes,
+        |device| device.dram.used_bytes(),
         |peaks| peaks.dram,
         |history| &history.dram_bytes,
     ),
     (
-        |device| device.l1.charged_bytes,
+        |device| device.l1.used_bytes(),
         |peaks| peaks.l1,
         |history| &history.l1_bytes,
     ),
     (
-        |device| device.l1_small.charged_bytes,
+        |device| device.l1_small.used_bytes(),
         |peaks| peaks.l1_small,
         |history| &history.l1_small_bytes,
     ),
     (
-        |device| device.trace.charged_bytes,
+        |device| device.trace.used_bytes(),
         |peaks| peaks.trace,
         |history| &history.trace_bytes,
     ),
@@ -117,6 +117,9 @@ pub(super) fn draw(
     let high = count
         .saturating_add(1)
         .min(area.height.saturating_sub(1).max(1));
+    let hidden = rows
+        .len()
+        .saturating_sub(usize::from(high.saturating_sub(1)));
     table.draw_first(canvas, above(area, high), &rows, |(device, grown)| {
         let mut cells = vec![Cell::new(short(device, theme))];
         for class in grown {
@@ -128,7 +131,11 @@ pub(super) fn draw(
         }
         cells
     });
-    canvas.text(row_of(area, high), against(history), Ink::Faint);
+    let hidden = match hidden {
+        0 => String::new(),
+        hidden => format!("{hidden} more devices grew less; "),
+    };
+    canvas.text(row_of(area, high), hidden + &against(history), Ink::Faint);
 }
 
 fn against(history: Option<(&History, usize)>) -> String {

@@ -2,6 +2,7 @@
 
 use crate::data::Data;
 use crate::format;
+use crate::labels::departure;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, owner};
 use crate::widgets::{Canvas, Cell, Column, Table};
@@ -11,10 +12,10 @@ use ttmem_api::Process;
 const COLUMNS: &[Column] = &[
     Column::words("PROCESS", 16, 0).growing(),
     Column::words("STATE", 8, 1),
-    Column::figures("LEAK CANDIDATES", 15, 0),
+    Column::figures("AFTER CLOSE", 15, 0),
     Column::figures("BYTES", 10, 0),
-    Column::figures("RELEASED AT EXIT", 16, 0),
-    Column::words("WHY", 9, 3),
+    Column::figures("HELD AT EXIT", 12, 0),
+    Column::words("ENDED", 20, 3),
     Column::figures("AGO", 11, 2),
 ];
 
@@ -23,12 +24,12 @@ pub(super) fn processes(data: &Data) -> Vec<&Process> {
         let released = process
             .released
             .as_ref()
-            .map_or(0, |released| released.bytes);
+            .map_or(0, |released| released.buffer_bytes);
         process.leak_candidates.bytes.max(released)
     };
     let held = |process: &&Process| {
         let released = process.released.as_ref();
-        process.leak_candidates.buffers > 0 || released.is_some_and(|released| released.bytes > 0)
+        process.leak_candidates.buffers > 0 || released.is_some_and(|released| released.buffers > 0)
     };
     let mut shown: Vec<&Process> = data.processes().iter().filter(held).collect();
     shown.sort_by_key(|process| std::cmp::Reverse(bytes(process)));
@@ -61,8 +62,12 @@ fn cells(process: &Process, data: &Data, theme: Theme) -> Vec<Cell> {
         Cell::faint(process.state.to_string()),
         buffers,
         bytes,
-        released.map_or_else(none, |released| Cell::new(format::bytes(released.bytes))),
-        released.map_or_else(none, |released| Cell::faint(released.reason.clone())),
+        released.map_or_else(none, |released| {
+            Cell::new(format::bytes(released.buffer_bytes))
+        }),
+        released.map_or_else(none, |released| {
+            Cell::faint(departure(&released.reason).to_owned())
+        }),
         released.map_or_else(none, |released| {
             Cell::faint(age(Some(released.time), data, theme))
         }),

@@ -22,6 +22,9 @@ use crate::widgets::{Canvas, Cursor, above, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
+/// How the marks begin that `m` sets.
+const OWN_MARK: &str = "top ";
+
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {
     /// The number and time of the mark; the latest if none was chosen or it is gone.
@@ -46,7 +49,11 @@ impl Leaks {
         let marks = data.marks();
         let chosen = self.mark.as_ref();
         let place = chosen.and_then(|chosen| marks.iter().position(|mark| mark == chosen));
-        let place = place.or(marks.len().checked_sub(1))?;
+        // The user's own mark before those that the workload sets all the time.
+        let own = marks
+            .iter()
+            .rposition(|mark| mark.name.starts_with(OWN_MARK));
+        let place = place.or(own).or(marks.len().checked_sub(1))?;
         Some((place, marks.get(place)?))
     }
 
@@ -83,8 +90,7 @@ impl Leaks {
             } else {
                 place.saturating_sub(1)
             };
-            // The last one is whichever is the last, so that a new mark is followed.
-            self.mark = marks.get(place).filter(|_| place < last).cloned();
+            self.mark = marks.get(place).cloned();
         }
     }
 
@@ -171,7 +177,24 @@ impl Leaks {
     }
 }
 
-const CAVEAT: &str = "Held is not leaked: weights, caches and what runs now are held on purpose.";
+/// How many of some rows each part gets: what it needs, and of what is short an equal share.
+fn shared(needed: [u16; 3], rows: u16) -> [u16; 3] {
+    let mut given = [0; 3];
+    let mut left = rows;
+    for _round in 0..needed.len() {
+        let open = (0..3).filter(|part| given[*part] < needed[*part]);
+        let open: Vec<usize> = open.collect();
+        let share = left / u16::try_from(open.len().max(1)).unwrap_or(1);
+        for part in open {
+            let more = (needed[part] - given[part]).min(share);
+            given[part] += more;
+            left -= more;
+        }
+    }
+    given
+}
+
+const CAVEAT: &str = "Held is not leaked: weights, caches and running work are held on purpose.";
 
 fn doubt(data: &Data) -> Option<String> {
     let processes = data.processes().iter();
@@ -203,7 +226,6 @@ impl View for Leaks {
             ("Enter", "buffers"),
             ("d", "device only"),
             ("< >", "device"),
-            ("Esc", "all"),
         ];
         match &self.opened {
             Some(opened) => opened.list.keys(),
@@ -289,8 +311,6 @@ impl View for Leaks {
             return;
         }
         let held = held::processes(data);
-        // A part of the screen for each of what is below, the rest for the groups.
-        let most = area.height / 4;
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
             if !held.is_empty() {
@@ -305,16 +325,19 @@ impl View for Leaks {
             canvas.text(row_of(area, 3), doubt, Ink::Warning);
         }
         area = below(area, 4);
-        // With a blank row before each.
+        // What each part would take, with a blank row before it.
         let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
             0 => 0,
-            rows => rows.saturating_add(more + 1).min(most),
+            rows => rows.saturating_add(more + 1),
         };
-        let devices = part(data.devices().len(), growth::OTHER_ROWS);
-        let held_high = part(held.len(), 1);
-        let room = area.height.saturating_sub(devices + held_high);
         let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
-        let groups_area = above(area, rows.saturating_add(1).max(4).min(room));
+        let needed = [
+            rows.saturating_add(1).max(4),
+            part(data.devices().len(), growth::OTHER_ROWS),
+            part(held.len(), 1),
+        ];
+        let [groups_high, devices, held_high] = shared(needed, area.height);
+        let groups_area = above(area, groups_high);
         if let Some(groups) = self.sums(data, chosen) {
             groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
             if groups.groups.is_empty() {
@@ -333,6 +356,10 @@ impl View for Leaks {
         if held_high > 0 {
             held::draw(canvas, below(above(area, held_high), 1), &held, data);
         }
+    }
+
+    fn hidden_rows(&self) -> u64 {
+        self.cursor.hidden()
     }
 
     fn is_typing(&self) -> bool {

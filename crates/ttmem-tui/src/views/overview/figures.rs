@@ -2,16 +2,15 @@
 //!
 //! Pure: from the documents to numbers, nothing is drawn here.
 
-use crate::data::Data;
 use crate::format;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
 use std::collections::HashMap;
-use ttmem_api::{ClassUsage, Device, DeviceHistory, DeviceKey, Snapshot};
+use ttmem_api::{ClassUsage, Device, DeviceKey, Snapshot};
 
 /// From this share on, in thousandths, memory is called nearly full.
-const NEARLY_FULL_PERMILLE: u16 = 900;
+pub(crate) const NEARLY_FULL_PERMILLE: u16 = 950;
 
 /// A memory of a device: what it is taken by and how much there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +20,8 @@ pub(crate) struct Filled {
     /// What is taken of it: the parts together. May be more than there is.
     pub(crate) used: u64,
     pub(crate) whole: Option<u64>,
+    /// The exact maximum, where the ledger keeps one: not of L1, which is worked out when asked for.
     pub(crate) peak: Option<u64>,
-    pub(crate) largest_free: Option<u64>,
     /// Of L1: whether all that lies in it is known, rather than its buffers only.
     pub(crate) is_occupied: bool,
 }
@@ -36,28 +35,24 @@ impl Filled {
             used,
             whole: class.capacity_bytes,
             peak: Some(class.peak_bytes),
-            largest_free: class.largest_free_bytes_per_bank,
             is_occupied: false,
         }
     }
 
     /// L1 as *occupied* is split, where that is known; else the buffers that allocators gave out.
-    pub(crate) fn l1(device: &Device, recent: Option<&DeviceHistory>) -> Self {
-        let buffers = Self::class(Ink::L1, &device.l1);
+    pub(crate) fn l1(device: &Device) -> Self {
         let (Some(parts), Some(used), Some(physical)) = (
             usage::parts_of_l1(device),
             device.l1.occupied_bytes,
             device.l1.physical_bytes,
         ) else {
-            return buffers;
+            return Self::class(Ink::L1, &device.l1);
         };
-        let highest = recent.and_then(|recent| recent.occupied_bytes.iter().flatten().max());
         Self {
             parts,
             used,
             whole: Some(physical),
-            peak: highest.map(|highest| used.max(*highest)),
-            largest_free: buffers.largest_free,
+            peak: None,
             is_occupied: true,
         }
     }
@@ -92,7 +87,6 @@ pub(crate) type Warning = (&'static str, String);
 #[derive(Debug, Clone)]
 pub(crate) struct Figures<'d> {
     pub(crate) device: &'d Device,
-    pub(crate) recent: Option<&'d DeviceHistory>,
     /// DRAM, without the trace region.
     pub(crate) dram: Filled,
     pub(crate) l1: Filled,
@@ -101,14 +95,11 @@ pub(crate) struct Figures<'d> {
 }
 
 impl<'d> Figures<'d> {
-    pub(crate) fn of(device: &'d Device, holders: Holders, data: &'d Data) -> Self {
-        let recent = data.recent.as_ref();
-        let recent = recent.and_then(|recent| recent.document.of(device));
+    pub(crate) fn of(device: &'d Device, holders: Holders) -> Self {
         let dram = Filled::class(Ink::Dram, &device.dram);
-        let l1 = Filled::l1(device, recent);
+        let l1 = Filled::l1(device);
         Self {
             device,
-            recent,
             dram,
             l1,
             holders,
@@ -128,7 +119,7 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
         );
     }
     if device.verified == Some(false) {
-        warn("differs", "differs from allocators".to_owned());
+        warn("differs", "differs from the allocator".to_owned());
     }
     let overlap = device.overlap_bytes();
     if overlap > 0 {
@@ -165,7 +156,8 @@ pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
     let places: HashMap<DeviceKey, usize> = devices
         .map(|(place, device)| (device.key(), place))
         .collect();
-    for process in &snapshot.processes {
+    let living = snapshot.processes.iter();
+    for process in living.filter(|process| !crate::labels::is_gone(process)) {
         for device in &process.devices {
             let place = places.get(&device.key());
             if let Some(of) = place.and_then(|place| holders.get_mut(*place)) {

@@ -1,42 +1,38 @@
-//! Every device at a glance: what its memory is taken by, how full it is, what is wrong.
+//! How full, and of what: all devices over time, each device, and who holds what.
 //!
-//! One device has a card with all figures, some have smaller ones, many have a line each: as much
-//! as fits. `figures` says what the bars are made of, `arrange` where devices stand, `card` and
-//! `strip` draw them, `summary` what is around them.
+//! `plan` divides the screen, `graph` and `cell` draw, `figures` says what the bars are made of. What
+//! is wrong stands in the line above, which is `problems` of the views.
 
-mod arrange;
-mod card;
-mod figures;
-mod strip;
-mod summary;
+mod cell;
+pub(crate) mod figures;
+mod graph;
+mod plan;
 #[cfg(test)]
 mod tests;
 
-use self::arrange::{Arrangement, Band, Density, Grouping};
 use self::figures::{Figures, Holders};
-use super::naming::known;
+use self::plan::{Plan, Size, TRAY_LABEL};
+use super::naming::part_name;
 use super::notice::{draw_notice, draw_silence};
 use super::processes::Processes;
-use super::{Chosen, KeyHelp, Outcome, Tab, View, around};
+use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
+use crate::format::counted;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, above, below, row_of};
+use crate::widgets::{Canvas, left_of, panel, row_of};
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_api::Timestamp;
 
 const NO_DEVICE: &str = "No device is known yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, and every device that it opens \
-                      stands here. `ttmem demo` shows what that looks like without a device.";
+                      appears here. `ttmem demo` shows what that looks like without a device.";
 
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
-    grouping: Grouping,
-    compact: bool,
-    top: usize,
-    room: (u16, u16),
+    plan: Option<Plan>,
     drawn: Vec<(Rect, usize)>,
     /// Who holds each device, and the snapshot from which that is.
     holders: Option<((Instant, Timestamp), Vec<Holders>)>,
@@ -44,11 +40,6 @@ pub(crate) struct Overview {
 }
 
 impl Overview {
-    fn arrangement(&self, data: &Data) -> Arrangement {
-        let groups = arrange::groups(data.devices(), self.grouping);
-        Arrangement::of(&groups, self.compact, self.room)
-    }
-
     /// Keeps the count of holders, which is made anew only when a snapshot came.
     fn count_holders(&mut self, data: &Data) {
         let Some(snapshot) = &data.snapshot else {
@@ -69,118 +60,82 @@ impl Overview {
         let device = data.devices().get(place)?;
         let holders = self.holders.as_ref();
         let holders = holders.and_then(|(_, holders)| holders.get(place).copied());
-        Some(Figures::of(device, holders.unwrap_or_default(), data))
+        Some(Figures::of(device, holders.unwrap_or_default()))
     }
 
-    /// Scrolls so far that the chosen device is seen, and the heading right above it.
-    fn scroll(&mut self, arrangement: &Arrangement, place: usize, rows: u16) {
-        let rows = usize::from(rows).max(1);
-        let band = arrangement.find(place).map_or(0, |(band, _)| band);
-        let first = match &arrangement.bands[..band] {
-            [.., Band::Heading(_)] if rows > 1 => band - 1,
-            _other => band,
+    fn draw_devices(&mut self, canvas: &mut Canvas<'_>, plan: &Plan, data: &Data, chosen: usize) {
+        let devices = data.devices();
+        let title = counted(devices.len() as u64, "device");
+        let title = match plan.size {
+            Size::Tiny => format!("{title}: D is DRAM, L is L1"),
+            _larger => title,
         };
-        let lowest = (band + 1).saturating_sub(rows);
-        let highest = first.min(arrangement.bands.len().saturating_sub(rows));
-        self.top = self.top.min(highest).max(lowest);
-    }
-
-    fn draw_devices(
-        &mut self,
-        canvas: &mut Canvas<'_>,
-        area: Rect,
-        data: &Data,
-        (arrangement, chosen): (&Arrangement, usize),
-    ) {
-        let density = arrangement.density;
-        let mut row = area.y + u16::from(density.has_heading());
-        let scrolls = arrangement.height() > u64::from(area.height);
-        if scrolls {
-            self.scroll(arrangement, chosen, area.bottom().saturating_sub(row));
-        } else {
-            self.top = 0;
+        let inner = panel(canvas, plan.devices, &title, false);
+        if plan.size != Size::Tiny {
+            draw_legend(canvas, plan.devices);
         }
-        for band in arrangement.bands.iter().skip(self.top) {
-            let height = arrangement.height_of(band);
-            if row.saturating_add(height) > area.bottom() {
+        for place in 0..devices.len() {
+            let (Some(cell), Some(figures)) = (plan.cell(inner, place), self.figures(place, data))
+            else {
                 break;
+            };
+            if plan.trays && place % usize::from(plan.columns) == 0 {
+                let tray = place / usize::from(plan.columns) + 1;
+                let label = left_of(Rect::new(inner.x, cell.y, inner.width, 1), TRAY_LABEL);
+                canvas.text(label, format!("tray {tray}"), Ink::Faint);
             }
-            let whole = above(below(area, row - area.y), height);
-            match band {
-                Band::Heading(group) => {
-                    let places = group.places.iter();
-                    let devices = places.filter_map(|place| data.devices().get(*place));
-                    let title = group.title.as_deref().unwrap_or_default();
-                    summary::draw_group(canvas, whole, title, devices);
-                }
-                Band::Devices(places) => {
-                    for (column, place) in places.iter().enumerate() {
-                        let cell = arrangement.cell(whole, column);
-                        let is_chosen = *place == chosen && data.devices().len() > 1;
-                        if let Some(figures) = self.figures(*place, data) {
-                            match density {
-                                Density::Large => {
-                                    card::draw_large(canvas, cell, &figures, (is_chosen, data));
-                                }
-                                Density::Medium => {
-                                    card::draw_medium(canvas, cell, &figures, is_chosen);
-                                }
-                                Density::TwoLines | Density::OneLine => {
-                                    strip::draw(canvas, cell, &figures, is_chosen);
-                                }
-                            }
-                        }
-                        self.drawn.push((cell, *place));
-                    }
-                }
-            }
-            row += height;
+            let is_chosen = place == chosen && devices.len() > 1;
+            cell::draw(canvas, cell, (plan.size, &figures), (is_chosen, data));
+            self.drawn.push((cell, place));
         }
-        self.draw_processes(canvas, area, row, data);
-        if density.has_heading() {
-            let seen = scrolls.then(|| self.seen(arrangement, data));
-            let heading = row_of(area, 0);
-            for column in 0..usize::from(arrangement.columns) {
-                let cell = arrangement.cell(heading, column);
-                let seen = seen.as_deref().filter(|_| column == 0);
-                strip::draw_heading(canvas, cell, density.height(), seen);
-            }
+        let hidden = devices.len() - self.drawn.len();
+        if hidden > 0 {
+            let line = row_of(inner, inner.height.saturating_sub(1));
+            let words = format!("and {} more: 3 shows one", hidden);
+            canvas.text_at_right(line, &words, Ink::Warning);
         }
     }
 
-    /// Who holds most, where devices leave room for at least two of them.
-    fn draw_processes(&mut self, canvas: &mut Canvas<'_>, area: Rect, row: u16, data: &Data) {
-        let rest = below(area, row.saturating_add(1) - area.y);
-        if !data.processes().is_empty() && rest.height >= 3 {
-            self.processes.draw_top(canvas, rest, data);
-        }
-    }
-
-    /// Which devices are on the screen, of how many: `3-19 of 32`.
-    fn seen(&self, arrangement: &Arrangement, data: &Data) -> String {
-        let above = arrangement.bands.iter().take(self.top);
-        let above: usize = above.map(|band| band.places().len()).sum();
-        let all = data.devices().len();
-        format!("{}-{} of {all}", above + 1, above + self.drawn.len())
-    }
-
-    /// The chosen device in a line: the names and warnings that its row has no room for.
-    fn draw_chosen(&self, canvas: &mut Canvas<'_>, area: Rect, place: usize, data: &Data) {
-        let theme = canvas.theme;
-        let Some(figures) = self.figures(place, data) else {
+    fn draw_processes(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
+        if area.height < 4 || data.processes().is_empty() {
             return;
-        };
-        let mut pen = canvas.pen(area, area.y);
-        pen.piece(&format!("device {}", figures.device.id), Ink::Strong);
-        let marks = std::iter::once("! ").chain(std::iter::repeat(""));
-        for ((_, warning), mark) in figures.warnings.iter().zip(marks) {
-            pen.piece(&format!("{mark}{warning}"), Ink::Warning);
         }
-        for name in card::names(figures.device, theme) {
-            pen.piece(&name, Ink::Text);
+        let title = self.processes.title(data);
+        let inner = panel(canvas, area, &title, false);
+        self.processes.draw_top(canvas, inner, data);
+    }
+}
+
+/// What the signs of the bars mean, in the lower border.
+fn draw_legend(canvas: &mut Canvas<'_>, panel: Rect) {
+    let theme = canvas.theme;
+    let Some(row) = panel.bottom().checked_sub(1).filter(|row| *row > panel.y) else {
+        return;
+    };
+    let inks = [
+        Ink::Dram,
+        Ink::Reserved,
+        Ink::Storage,
+        Ink::L1,
+        Ink::L1Small,
+        Ink::Free,
+    ];
+    let mut pen = canvas.pen(
+        Rect::new(panel.x + 2, row, panel.width.saturating_sub(4), 1),
+        row,
+    );
+    for ink in inks {
+        let words = format!(" {} ", part_name(ink));
+        if usize::from(pen.room()) < words.len() + 2 {
+            break;
         }
-        pen.piece(&card::sensors(theme), Ink::Faint);
-        pen.piece(&known(figures.device.unique_id, theme), Ink::Faint);
+        pen.put(" ", Ink::Frame);
+        pen.put(&theme.fill(ink).to_string(), ink);
+        pen.put(&words, Ink::Faint);
+    }
+    if pen.room() > 8 {
+        pen.put(theme.pick(" ▏", " |"), Ink::Peak);
+        pen.put(" peak ", Ink::Faint);
     }
 }
 
@@ -189,8 +144,7 @@ impl View for Overview {
         &[
             ("arrows", "choose"),
             ("Enter", "device"),
-            ("b", "group"),
-            ("c", "compact"),
+            ("2", "processes"),
         ]
     }
 
@@ -199,44 +153,33 @@ impl View for Overview {
             Word::Occupied,
             Word::Reserved,
             Word::Cb,
-            Word::Resident,
-            Word::Registered,
+            Word::Headroom,
+            Word::LargestFit,
+            Word::Fragmentation,
             Word::Charged,
-            Word::Kernels,
             Word::Capacity,
             Word::Physical,
             Word::Peak,
-            Word::LargestFree,
             Word::Classes,
             Word::Overlap,
-            Word::Verified,
+            Word::Checked,
             Word::Incomplete,
             Word::Stale,
         ]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        let arrangement = self.arrangement(data);
-        let page = i64::from((self.room.1 / arrangement.density.height()).max(2) - 1);
         let place = chosen.place(data);
-        let moved = match key {
-            Key::Up | Key::Char('k') => arrangement.moved(place, -1),
-            Key::Down | Key::Char('j') => arrangement.moved(place, 1),
-            Key::PageUp => arrangement.moved(place, -page),
-            Key::PageDown => arrangement.moved(place, page),
-            Key::Left | Key::Char('[') => arrangement.beside(place, false),
-            Key::Right | Key::Char(']') => arrangement.beside(place, true),
-            Key::Home | Key::Char('g') => arrangement.first(),
-            Key::End | Key::Char('G') => arrangement.last(),
-            Key::Char('b') => {
-                self.grouping = around(&Grouping::ALL, self.grouping, true);
-                None
-            }
-            Key::Char('c') => {
-                self.compact = !self.compact;
-                None
-            }
-            Key::Enter if data.devices().is_empty() => None,
+        let last = data.devices().len().saturating_sub(1);
+        let moved = |rows| self.plan.map_or(place, |plan| plan.moved(place, rows));
+        let to = match key {
+            Key::Up | Key::Char('k') => moved(-1),
+            Key::Down | Key::Char('j') => moved(1),
+            Key::PageUp | Key::Home | Key::Char('g') => 0,
+            Key::PageDown | Key::End | Key::Char('G') => last,
+            Key::Left | Key::Char('[') => place.saturating_sub(1),
+            Key::Right | Key::Char(']') => (place + 1).min(last),
+            Key::Enter if data.devices().is_empty() => return Outcome::Handled,
             Key::Enter => {
                 // Also the one that was chosen by nobody: the next view should show the same.
                 chosen.choose(place, data);
@@ -244,14 +187,13 @@ impl View for Overview {
             }
             _other => return Outcome::Unused,
         };
-        if let Some(place) = moved {
-            chosen.choose(place, data);
-        }
+        chosen.choose(to, data);
         Outcome::Handled
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, chosen: &mut Chosen) -> Outcome {
-        let moved = match pointer.did {
+        let place = chosen.place(data);
+        let to = match pointer.did {
             Gesture::Click => {
                 let at = (pointer.column, pointer.row).into();
                 let mut drawn = self.drawn.iter();
@@ -259,10 +201,10 @@ impl View for Overview {
                     .find(|(cell, _)| cell.contains(at))
                     .map(|(_, place)| *place)
             }
-            Gesture::WheelUp => self.arrangement(data).moved(chosen.place(data), -1),
-            Gesture::WheelDown => self.arrangement(data).moved(chosen.place(data), 1),
+            Gesture::WheelUp => self.plan.map(|plan| plan.moved(place, -1)),
+            Gesture::WheelDown => self.plan.map(|plan| plan.moved(place, 1)),
         };
-        match moved {
+        match to {
             Some(place) => {
                 chosen.choose(place, data);
                 Outcome::Handled
@@ -274,10 +216,7 @@ impl View for Overview {
     fn draw(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
         let area = area.intersection(canvas.area);
         self.drawn.clear();
-        if area.is_empty() {
-            return;
-        }
-        if draw_silence(canvas, area, data) {
+        if area.is_empty() || draw_silence(canvas, area, data) {
             return;
         }
         if data.devices().is_empty() {
@@ -285,24 +224,15 @@ impl View for Overview {
             return;
         }
         self.count_holders(data);
-        // A line above, the chosen device and the legend below if there is room.
-        let title = u16::from(area.height > 3);
-        let legend = u16::from(area.height > 6);
-        let line = u16::from(area.height > 8);
-        let devices = above(below(area, title), area.height - title - line - legend);
-        self.room = (devices.width, devices.height);
-        let arrangement = self.arrangement(data);
-        let place = chosen.place(data);
-        if title > 0 {
-            summary::draw_summary(canvas, area, data);
-        }
-        self.draw_devices(canvas, devices, data, (&arrangement, place));
-        if line > 0 && arrangement.density.has_heading() {
-            let row = row_of(area, title + devices.height);
-            self.draw_chosen(canvas, row, place, data);
-        }
-        if legend > 0 {
-            summary::draw_legend(canvas, area, area.bottom() - 1);
-        }
+        let plan = Plan::of(data.devices(), area, !data.processes().is_empty());
+        self.plan = Some(plan);
+        graph::draw(canvas, plan.graph, data);
+        self.draw_devices(canvas, &plan, data, chosen.place(data));
+        self.draw_processes(canvas, plan.processes, data);
+    }
+
+    fn hidden_rows(&self) -> u64 {
+        let devices = self.plan.map_or(0, |plan| plan.hidden(self.drawn.len()));
+        devices.saturating_add(self.processes.hidden_rows())
     }
 }

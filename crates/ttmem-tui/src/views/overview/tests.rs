@@ -1,6 +1,5 @@
 //! Screens of every world, the arithmetic of the bars, and what keys do.
 
-use super::arrange::groups;
 use super::figures::Filled;
 use super::*;
 use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn, text};
@@ -38,45 +37,61 @@ fn every_world_has_its_overview() {
 }
 
 #[test]
-fn groups_and_compact_rows_have_their_screens() {
-    let data = devices(8);
-    for size in [(80, 24), (200, 50)] {
-        let mut view = Overview::default();
-        let mut chosen = Chosen::default();
-        press(&mut view, &[Key::Char('b')], &data, &mut chosen);
-        let screen = drawn(&mut view, &data, &chosen, size);
-        assert_screen(&format!("overview/by_board_{}x{}", size.0, size.1), &screen);
-        press(
-            &mut view,
-            &[Key::Char('b'), Key::Char('c')],
-            &data,
-            &mut chosen,
-        );
-        let screen = drawn(&mut view, &data, &chosen, size);
-        assert_screen(
-            &format!("overview/by_scope_compact_{}x{}", size.0, size.1),
-            &screen,
-        );
+fn a_galaxy_has_trays_and_keeps_its_processes() {
+    let data = devices(32);
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+        for tray in ["tray 1", "tray 2", "tray 3", "tray 4"] {
+            assert!(screen.contains(tray), "{tray}: {screen}");
+        }
+        let commands = screen.matches("python3 serve.py").count();
+        assert!(commands >= 1, "{screen}");
+        assert!(!screen.contains("more: 3 shows one"), "{screen}");
     }
 }
 
 #[test]
-fn the_end_of_many_devices_is_reached_by_scrolling() {
-    let data = devices(32);
-    let mut view = Overview::default();
-    let mut chosen = Chosen::default();
-    drawn(&mut view, &data, &chosen, (80, 24));
-    press(&mut view, &[Key::Char('G')], &data, &mut chosen);
-    assert_eq!(chosen.place(&data), 31);
-    let screen = drawn(&mut view, &data, &chosen, (80, 24));
-    assert_screen("overview/scrolled_80x24", &screen);
-    press(
-        &mut view,
-        &[Key::PageUp, Key::Char('g')],
+fn all_devices_are_seen_from_1_to_32() {
+    for number in 1..=32 {
+        for size in [(80, 24), (120, 40), (200, 50), (300, 90)] {
+            let data = devices(number);
+            let mut view = Overview::default();
+            let screen = drawn(&mut view, &data, &Chosen::default(), size);
+            assert_eq!(view.drawn.len(), number as usize, "{size:?}: {screen}");
+            assert!(screen.contains("COMMAND"), "{size:?}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn the_graph_fills_its_window() {
+    let mut data = devices(1);
+    // A minute of data, of ten that there could be.
+    let recent = &mut data.recent.as_mut().expect("this world has one").document;
+    let steps = recent.times.len();
+    for device in &mut recent.devices {
+        device.dram_bytes[..steps - 60].fill(None);
+    }
+    let screen = drawn(
+        &mut Overview::default(),
         &data,
-        &mut chosen,
+        &Chosen::default(),
+        (80, 24),
     );
-    assert_eq!(chosen.place(&data), 0);
+    let axis = screen
+        .lines()
+        .find(|line| line.contains("ago"))
+        .expect("an axis");
+    assert!(
+        axis.contains("59 s ago") || axis.contains("1 min ago"),
+        "{axis}"
+    );
+    let bottom = screen
+        .lines()
+        .find(|line| line.contains(" 0 B █"))
+        .expect("a plot");
+    let plot: String = bottom.chars().skip(11).take(28).collect();
+    assert_eq!(plot, "█".repeat(28), "{screen}");
 }
 
 #[test]
@@ -84,7 +99,6 @@ fn a_server_that_is_gone_is_named_with_its_reason() {
     let now = Instant::now();
     let mut data = Data::new("ttmem.sock", std::time::Duration::from_secs(1), now);
     data.link = crate::data::Link::Down {
-        since: now,
         reason: "connection refused\u{1b}[2J".to_owned(),
     };
     let screen = drawn(
@@ -105,7 +119,7 @@ fn more_than_there_is_stays_what_it_is_though_the_bar_ends() {
     device.dram.union_bytes = Some(12 << 30);
     device.l1.physical_bytes = Some(90 << 20);
     device.l1.occupied_bytes = Some(95 << 20);
-    let l1 = Filled::l1(device, None);
+    let l1 = Filled::l1(device);
     let sum: u64 = l1.parts.iter().map(|(_, part)| *part).sum();
     assert_eq!((sum, l1.used), (95 << 20, 95 << 20));
     assert_eq!(l1.percent("–").0, "100.0%!");
@@ -119,9 +133,17 @@ fn more_than_there_is_stays_what_it_is_though_the_bar_ends() {
         screen.contains("12.0 GiB of 10.0 GiB") && screen.contains("95.0 MiB of 90.0 MiB"),
         "{screen}"
     );
-    assert!(
-        screen.contains("! DRAM charged 12.0 GiB of 10.0 GiB, L1 occupied 95.0 MiB of 90.0 MiB"),
-        "{screen}"
+    let problems = crate::views::problems::problems(&data);
+    let texts: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.text.as_str())
+        .collect();
+    assert_eq!(
+        texts[..2],
+        [
+            "device 0: DRAM charged 12.0 GiB of 10.0 GiB",
+            "device 0: L1 occupied 95.0 MiB of 90.0 MiB"
+        ]
     );
 }
 
@@ -130,14 +152,14 @@ fn l1_of_which_only_buffers_are_known_is_of_its_capacity() {
     let data = devices(1);
     let mut device = data.devices()[0].clone();
     device.l1.occupied_bytes = None;
-    let l1 = Filled::l1(&device, None);
+    let l1 = Filled::l1(&device);
     assert_eq!(l1.whole, device.l1.capacity_bytes);
     assert_eq!(l1.used, device.l1.used_bytes());
     device.l1.union_bytes = None;
     device.l1.charged_bytes = u64::MAX;
-    assert_eq!(Filled::l1(&device, None).percent("–").0, "100.0%!");
+    assert_eq!(Filled::l1(&device).percent("–").0, "100.0%!");
     device.l1.capacity_bytes = None;
-    assert_eq!(Filled::l1(&device, None).percent("–").0.trim(), "–");
+    assert_eq!(Filled::l1(&device).percent("–").0.trim(), "–");
 }
 
 #[test]
@@ -176,7 +198,10 @@ fn what_programs_have_in_l1_is_a_dash_where_it_is_not_known() {
         &Chosen::default(),
         (80, 24),
     );
-    assert!(screen.contains("CBs –"), "{screen}");
+    assert!(
+        screen.contains("buffers only: what else lies in L1"),
+        "{screen}"
+    );
     // Of the other it is known, and may be nothing.
     let snapshot = data.snapshot.as_mut().expect("this world has one");
     let device = &mut snapshot.document.devices[1];
@@ -200,51 +225,30 @@ fn warnings_say_what_is_wrong() {
     device.trace.overlap_bytes = Some(4096);
     device.dram.union_bytes = device.dram.capacity_bytes;
     let holders = figures::holders(&snapshot.document);
-    let figures = Figures::of(&data.devices()[0], holders[0], &data);
+    let figures = Figures::of(&data.devices()[0], holders[0]);
     let words: Vec<&str> = figures.warnings.iter().map(|(word, _)| *word).collect();
     assert_eq!(words, ["incomplete", "differs", "overlap", "DRAM full"]);
     assert_eq!(figures.warnings[3].1, "DRAM 100.0% full");
 }
 
 #[test]
-fn boards_are_named_only_as_far_as_they_are_known() {
-    let data = devices(8);
-    let places = |devices: &[Device]| -> Vec<Vec<usize>> {
-        let groups = groups(devices, Grouping::Board);
-        groups.into_iter().map(|group| group.places).collect()
-    };
-    let mut devices = data.devices().to_vec();
-    let pairs = places(&devices);
-    assert_eq!(pairs, [[0, 1], [2, 3], [4, 5], [6, 7]].map(Vec::from));
-    // Local chips first: which remote one is on which board is not said.
-    for (place, device) in devices.iter_mut().enumerate() {
-        device.remote = Some(place >= 6);
-    }
-    let last = places(&devices).pop().expect("there are groups");
-    assert_eq!(last, [6, 7]);
-    devices[5].board = None;
-    devices[6].remote = None;
-    let apart = places(&devices);
-    assert_eq!(apart[5..], [vec![5], vec![6, 7]]);
-}
-
-#[test]
 fn the_most_that_fits_is_drawn() {
-    let density = |number: u32, room| {
-        let devices = devices(number);
-        let groups = groups(devices.devices(), Grouping::Flat);
-        let arrangement = Arrangement::of(&groups, false, room);
-        (arrangement.density, arrangement.columns)
+    let planned = |number: u32, (width, height)| {
+        let plan = Plan::of(
+            devices(number).devices(),
+            Rect::new(0, 0, width, height),
+            true,
+        );
+        (plan.size, plan.columns)
     };
-    assert_eq!(density(1, (80, 18)), (Density::Large, 1));
-    assert_eq!(density(2, (80, 18)), (Density::Medium, 1));
-    assert_eq!(density(8, (80, 18)), (Density::TwoLines, 1));
-    assert_eq!(density(8, (200, 44)), (Density::Medium, 2));
-    assert_eq!(density(32, (200, 44)), (Density::TwoLines, 2));
-    assert_eq!(density(32, (80, 18)), (Density::OneLine, 1));
-    assert_eq!(density(128, (200, 44)), (Density::OneLine, 3));
-    assert_eq!(density(1, (20, 5)), (Density::OneLine, 1));
-    assert_eq!(density(0, (0, 0)).1, 1);
+    assert_eq!(planned(1, (80, 21)), (Size::Card, 1));
+    assert_eq!(planned(2, (80, 21)), (Size::Card, 1));
+    assert_eq!(planned(3, (80, 21)), (Size::Strip, 2));
+    assert_eq!(planned(8, (80, 21)), (Size::Strip, 2));
+    assert_eq!(planned(8, (200, 47)), (Size::Card, 3));
+    assert_eq!(planned(16, (80, 21)), (Size::Tiny, 8));
+    assert_eq!(planned(32, (80, 21)), (Size::Tiny, 8));
+    assert_eq!(planned(1, (20, 5)).1, 1);
 }
 
 #[test]
@@ -253,15 +257,10 @@ fn keys_choose_a_device_and_go_to_it() {
     let mut view = Overview::default();
     let mut chosen = Chosen::default();
     drawn(&mut view, &data, &chosen, (200, 50));
-    // Two stand side by side here.
+    // Three stand side by side here.
     press(&mut view, &[Key::Down, Key::Right], &data, &mut chosen);
-    assert_eq!(chosen.place(&data), 3);
-    press(
-        &mut view,
-        &[Key::Up, Key::Left, Key::Left],
-        &data,
-        &mut chosen,
-    );
+    assert_eq!(chosen.place(&data), 4);
+    press(&mut view, &[Key::Up, Key::Left], &data, &mut chosen);
     assert_eq!(chosen.place(&data), 0);
     assert_eq!(
         view.handle(Key::Enter, &data, &mut Chosen::default()),
@@ -287,10 +286,10 @@ fn the_pointer_chooses_what_it_points_at() {
         let pointer = Pointer { column, row, did };
         view.point(pointer, &data, &mut chosen)
     };
-    assert_eq!(point(30, 7, Gesture::Click), Outcome::Handled);
+    assert_eq!(point(60, 8, Gesture::Click), Outcome::Handled);
     assert_eq!(point(30, 0, Gesture::Click), Outcome::Unused);
     assert_eq!(point(0, 0, Gesture::WheelDown), Outcome::Handled);
-    assert_eq!(chosen.place(&data), 3);
+    assert_eq!(chosen.place(&data) % 2, 1);
 }
 
 #[test]
@@ -303,8 +302,8 @@ fn devices_that_go_away_take_the_choice_along() {
     press(&mut view, &[Key::End], &many, &mut chosen);
     drawn(&mut view, &many, &chosen, (80, 24));
     let screen = drawn(&mut view, &few, &chosen, (80, 24));
-    assert!(screen.contains("▸device 0"));
-    press(&mut view, &[Key::Down], &few, &mut chosen);
+    assert!(screen.contains("2 devices"), "{screen}");
+    press(&mut view, &[Key::Right], &few, &mut chosen);
     assert_eq!(chosen.place(&few), 1);
 }
 
@@ -313,17 +312,12 @@ fn no_area_is_too_small() {
     for (_name, data) in world::all() {
         for width in [0, 1, 2, 5, 20, 45, 61, 79] {
             for height in [0, 1, 2, 4, 5, 7, 9, 18] {
-                for grouping in [Grouping::Flat, Grouping::Board] {
-                    let mut view = Overview {
-                        grouping,
-                        ..Overview::default()
-                    };
-                    let mut chosen = Chosen::default();
-                    chosen.choose(usize::MAX, &data);
-                    let area = Rect::new(3, 2, width, height);
-                    let mut canvas = Buffer::empty(area);
-                    view.draw(&mut Canvas::new(&mut canvas, THEME), area, &data, &chosen);
-                }
+                let mut view = Overview::default();
+                let mut chosen = Chosen::default();
+                chosen.choose(usize::MAX, &data);
+                let area = Rect::new(3, 2, width, height);
+                let mut canvas = Buffer::empty(area);
+                view.draw(&mut Canvas::new(&mut canvas, THEME), area, &data, &chosen);
             }
         }
     }
@@ -343,6 +337,7 @@ fn without_unicode_there_is_nothing_but_ascii() {
             &data,
             &Chosen::default(),
         );
+        theme.ascii(&mut canvas);
         let screen = text(&canvas);
         let strange = screen.chars().find(|character| !character.is_ascii());
         assert_eq!(strange, None, "{screen}");

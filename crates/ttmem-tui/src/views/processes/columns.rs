@@ -1,157 +1,164 @@
 //! The columns of the table, and the cells of a row.
 
-use super::held::{dram_peak, held, is_gone, remarks, state};
+use super::held::{command, remarks, state, user};
 use crate::data::Data;
-use crate::format::{bytes, count, counted, ids, short_duration};
+use crate::format::{bytes, ids, short_duration};
+use crate::labels::{fullest, held, is_gone};
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::SortKey::{Number, Text};
-use crate::widgets::{Cell, Column, Sort, SortKey};
+use crate::widgets::{Cell, Column, Sort, SortKey, sparkline};
 use ttmem_api::{Process, ProcessDevice};
 
-const DEVICES: u16 = 11;
+const DEVICES: usize = 10;
+
+/// Columns of the small curve.
+const TREND: usize = 8;
 
 /// The place of the column that rows are sorted by at first.
 pub(super) const DRAM: usize = 4;
 
+/// A peak gives way before the figure of the same device that it is the peak of: beside a sum over
+/// devices it would be of something else.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::figures("PID", 7, 0),
-    Column::figures("USER", 6, 5),
-    Column::words("COMMAND", 12, 0).growing(),
-    Column::words("DEVICES", DEVICES, 4),
+    Column::words("USER", 9, 6),
+    Column::words("COMMAND", 24, 0).growing(),
+    Column::words("DEVICES", 10, 5),
     Column::figures("DRAM", 10, 0),
-    Column::figures("L1", 10, 0),
-    Column::figures("L1_SMALL", 10, 8),
-    Column::figures("CBS", 10, 2),
-    Column::figures("KERNELS", 10, 6),
-    Column::figures("DRAM PEAK", 10, 7),
-    Column::figures("AGE", 7, 3),
-    Column::words("STATE", 17, 0),
-    Column::figures("LEAKS", 10, 9),
-    Column::figures("ANOMALIES", 9, 10),
-    Column::words("REMARKS", 24, 11).growing(),
+    Column::words("TREND", 8, 2),
+    Column::figures("ON FULLEST", 10, 3),
+    Column::figures("ITS PEAK", 10, 4),
+    Column::figures("L1 BUFFERS", 10, 7),
+    Column::figures("L1_SMALL", 10, 10),
+    Column::figures("TRACE", 10, 9),
+    Column::figures("HOST RSS", 10, 8),
+    Column::figures("AGE", 7, 11),
+    Column::words("STATE", 14, 0),
+    Column::words("REMARKS", 40, 12),
 ];
 
-/// The orders of the rows: one for each column but the last.
+/// The orders of the rows: one for each column with a figure or a name.
 pub(super) const SORTS: &[Sort<Process>] = &[
     Sort::ascending(0, |process| Number(process.pid.map(u64::from))),
-    Sort::ascending(1, |process| Number(process.uid.map(u64::from))),
-    Sort::ascending(2, |process| {
-        Text(process.name.as_ref().map(|name| name.to_lowercase()))
-    }),
+    Sort::ascending(1, |process| Text(user(process))),
+    Sort::ascending(2, |process| Text(command(process).map(str::to_lowercase))),
     Sort::descending(3, |process| Number(Some(process.devices.len() as u64))),
     Sort::descending(DRAM, |process| holds(process, |on| on.dram_bytes)),
-    Sort::descending(5, |process| holds(process, |on| on.l1_bytes)),
-    Sort::descending(6, |process| holds(process, |on| on.l1_small_bytes)),
-    Sort::descending(7, |process| holds(process, |on| on.cb_bytes)),
-    Sort::descending(8, |process| holds(process, |on| on.kernel_bytes)),
-    Sort::descending(9, |process| Number(dram_peak(&process.devices))),
+    Sort::descending(6, |process| {
+        Number(fullest(&process.devices).map(|(on, _peak)| on.dram_bytes))
+    }),
+    Sort::descending(7, |process| {
+        Number(fullest(&process.devices).and_then(|(_on, peak)| peak))
+    }),
+    Sort::descending(8, |process| holds(process, |on| on.l1_bytes)),
+    Sort::descending(9, |process| holds(process, |on| on.l1_small_bytes)),
+    Sort::descending(10, |process| holds(process, |on| on.trace_bytes)),
+    Sort::descending(11, |process| {
+        Number(process.host.as_ref().and_then(|host| host.rss_bytes))
+    }),
     // The oldest has the largest age and the smallest time.
-    Sort::descending(10, |process| {
+    Sort::descending(12, |process| {
         Number(process.start_time.map(|time| u64::MAX - time.unix_nanos()))
     }),
-    Sort::ascending(11, |process| Text(Some(state(process).0))),
-    Sort::descending(12, |process| Number(Some(process.leak_candidates.bytes))),
-    Sort::descending(13, |process| Number(Some(process.anomalies))),
+    Sort::ascending(13, |process| Text(Some(state(process).0))),
 ];
 
 fn holds(process: &Process, of: fn(&ProcessDevice) -> u64) -> SortKey {
     Number(Some(held(&process.devices, of)))
 }
 
-pub(crate) fn process_cells(process: &Process, data: &Data, theme: Theme) -> Vec<Cell> {
+/// The cells of a process; `depth` says of how many others it is a child.
+pub(super) fn process_cells(
+    process: &Process,
+    depth: usize,
+    data: &Data,
+    theme: Theme,
+) -> Vec<Cell> {
     let gone = is_gone(process);
-    let ink = if gone { Ink::Faint } else { Ink::Text };
-    let mut cells = vec![
-        Cell::inked(known(process.pid, theme), ink),
-        Cell::faint(known(process.uid, theme)),
-        Cell::inked(
-            known(process.name.as_deref(), theme),
-            if gone { Ink::Faint } else { Ink::Strong },
-        ),
-        Cell::inked(devices(process), ink),
-    ];
-    cells.extend(held_cells(&process.devices, gone, theme));
-    cells.push(Cell::inked(
-        known(ran(process, data).map(short_duration), theme),
-        ink,
-    ));
+    let plain = if gone { Ink::Faint } else { Ink::Text };
+    let unknown = theme.unknown();
+    let size = |of: fn(&ProcessDevice) -> u64| {
+        let size = if gone {
+            unknown.to_owned()
+        } else {
+            bytes(held(&process.devices, of))
+        };
+        Cell::inked(size, plain)
+    };
+    let on_fullest = fullest(&process.devices);
+    let age = process.start_time.and_then(|time| data.age_seconds(time));
     let (state, state_ink) = state(process);
-    cells.push(Cell::inked(state, state_ink));
-    let leaks = process.leak_candidates;
-    cells.push(warning(leaks.buffers, &bytes(leaks.bytes)));
-    cells.push(warning(process.anomalies, &count(process.anomalies)));
-    let mut remarks = remarks(process).into_iter();
-    let remark = remarks.find(|remark| !remark.has_column);
-    cells.push(remark.map_or(Cell::new(""), |remark| Cell::inked(remark.text, remark.ink)));
-    cells
+    let branch = match depth {
+        0 => String::new(),
+        depth => format!("{}{} ", "  ".repeat(depth - 1), theme.pick("└", "`")),
+    };
+    let command = command(process).unwrap_or(unknown);
+    let rss = process.host.as_ref().and_then(|host| host.rss_bytes);
+    let remarks: Vec<String> = remarks(process).into_iter().map(|one| one.text).collect();
+    vec![
+        Cell::inked(known(process.pid, theme), plain),
+        Cell::faint(known(user(process), theme)),
+        Cell::inked(format!("{branch}{command}"), plain),
+        Cell::inked(devices(process, theme), plain),
+        size(|on| on.dram_bytes),
+        Cell::inked(trend(process, data, theme), Ink::Dram),
+        Cell::inked(
+            known_bytes(
+                on_fullest.map(|(on, _)| on.dram_bytes).filter(|_| !gone),
+                theme,
+            ),
+            plain,
+        ),
+        Cell::inked(
+            known_bytes(on_fullest.and_then(|(_, peak)| peak), theme),
+            plain,
+        ),
+        size(|on| on.l1_bytes),
+        size(|on| on.l1_small_bytes),
+        size(|on| on.trace_bytes),
+        Cell::inked(known_bytes(rss, theme), plain),
+        Cell::faint(known(age.map(short_duration), theme)),
+        Cell::inked(state, state_ink),
+        Cell::faint(remarks.join(", ")),
+    ]
 }
 
-/// The devices of a process: which, if that fits, else how many.
-fn devices(process: &Process) -> String {
-    let mut which: Vec<u32> = process.devices.iter().map(|device| device.id).collect();
-    which.sort_unstable();
-    which.dedup();
-    let which = ids(&which);
-    if which.len() <= usize::from(DEVICES) {
-        which
-    } else {
-        let number = u64::try_from(process.devices.len()).unwrap_or(u64::MAX);
-        counted(number, "device")
+pub(super) fn device_cells(on: &ProcessDevice, theme: Theme) -> Vec<Cell> {
+    let size = |bytes: u64| Cell::faint(crate::format::bytes(bytes));
+    let blank = || Cell::faint("");
+    vec![
+        blank(),
+        blank(),
+        Cell::faint(format!("  device {}", on.id)),
+        blank(),
+        size(on.dram_bytes),
+        blank(),
+        size(on.dram_bytes),
+        Cell::faint(known_bytes(on.peak.map(|peak| peak.dram), theme)),
+        size(on.l1_bytes),
+        size(on.l1_small_bytes),
+        size(on.trace_bytes),
+        blank(),
+        blank(),
+        blank(),
+        blank(),
+    ]
+}
+
+/// Its devices by number where that fits, else how many there are.
+fn devices(process: &Process, theme: Theme) -> String {
+    let mut numbers: Vec<u32> = process.devices.iter().map(|on| on.id).collect();
+    numbers.sort_unstable();
+    match ids(&numbers) {
+        none if none.is_empty() => theme.unknown().to_owned(),
+        listed if listed.len() <= DEVICES => listed,
+        _long => format!("{} devices", numbers.len()),
     }
 }
 
-fn ran(process: &Process, data: &Data) -> Option<u64> {
-    let started = process.start_time?;
-    let Some(released) = &process.released else {
-        return data.age_seconds(started);
-    };
-    let nanos = released.time.unix_nanos();
-    Some(nanos.saturating_sub(started.unix_nanos()) / 1_000_000_000)
-}
-
-pub(crate) fn device_cells(device: &ProcessDevice, theme: Theme) -> Vec<Cell> {
-    let branch = theme.pick("└ ", "- ");
-    let mut cells = vec![
-        Cell::new(""),
-        Cell::new(""),
-        Cell::faint(format!("{branch}device {}", device.id)),
-        Cell::new(device.id.to_string()),
-    ];
-    cells.extend(held_cells(std::slice::from_ref(device), false, theme));
-    cells.push(Cell::new(""));
-    cells.push(Cell::faint(known(device.unique_id, theme)));
-    let scope = device.scope.as_ref();
-    let scope = scope.map_or_else(String::new, |scope| format!("visible {scope}"));
-    cells.extend([Cell::new(""), Cell::new(""), Cell::faint(scope)]);
-    cells
-}
-
-/// DRAM to the peak; one that is gone holds nothing, which is not the same as 0 bytes.
-fn held_cells(devices: &[ProcessDevice], gone: bool, theme: Theme) -> Vec<Cell> {
-    let sizes: [fn(&ProcessDevice) -> u64; 5] = [
-        |on| on.dram_bytes,
-        |on| on.l1_bytes,
-        |on| on.l1_small_bytes,
-        |on| on.cb_bytes,
-        |on| on.kernel_bytes,
-    ];
-    let size = |of| match (gone, held(devices, of)) {
-        (true, _) => Cell::faint(theme.unknown()),
-        (false, 0) => Cell::faint(bytes(0)),
-        (false, size) => Cell::new(bytes(size)),
-    };
-    let mut cells: Vec<Cell> = sizes.into_iter().map(size).collect();
-    let peak = dram_peak(devices).filter(|_| !gone);
-    cells.push(Cell::faint(known_bytes(peak, theme)));
-    cells
-}
-
-/// A figure that should be 0: blank if it is, so that the others stand out.
-fn warning(number: u64, text: &str) -> Cell {
-    if number == 0 {
-        Cell::new("")
-    } else {
-        Cell::inked(text, Ink::Warning)
-    }
+/// Its DRAM since this view is open.
+fn trend(process: &Process, data: &Data, theme: Theme) -> String {
+    let series = data.trends.of(process);
+    sparkline(&series, TREND, theme)
 }

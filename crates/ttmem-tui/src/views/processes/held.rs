@@ -1,35 +1,29 @@
-//! What a process holds, put together, and what is said of it in a word.
+//! What is said of a process in a word, and what a filter finds it by.
 //!
-//! Pure: from the documents to numbers and words.
+//! Pure: from the documents to words.
 
 use crate::format::{bytes, counted, counted_as};
+use crate::labels;
 use crate::theme::Ink;
-use ttmem_api::{Process, ProcessDevice, ProcessState};
+use ttmem_api::{Process, ProcessState};
 
-/// What a process holds of something on these devices together.
-pub(crate) fn held(devices: &[ProcessDevice], of: fn(&ProcessDevice) -> u64) -> u64 {
-    devices.iter().map(of).fold(0, u64::saturating_add)
-}
-
-/// The highest that was charged in DRAM of one device; peaks of several devices are of different
-/// moments, so their sum would be a peak of nothing.
-pub(crate) fn dram_peak(devices: &[ProcessDevice]) -> Option<u64> {
-    let peaks = devices.iter().filter_map(|device| device.peak);
-    peaks.map(|peak| peak.dram).max()
-}
-
-pub(crate) fn is_gone(process: &Process) -> bool {
-    process.state == ProcessState::Exited
-}
-
-/// The state of a process in a word or two; of one that is gone, with what was given back.
+/// The state of a process in a word or two; of one that is gone, how it ended and what it held.
 ///
 /// An exclamation mark says that there is more to know.
 pub(crate) fn state(process: &Process) -> (String, Ink) {
-    if is_gone(process) {
-        let released = process.released.as_ref().map(|released| released.bytes);
-        let released = released.map_or_else(String::new, |size| format!(" {}", bytes(size)));
-        return (format!("exited{released}"), Ink::Faint);
+    if labels::is_gone(process) {
+        let words = match &process.released {
+            Some(released) if released.buffers == 0 => {
+                labels::departure(&released.reason).to_owned()
+            }
+            Some(released) => format!(
+                "{}, held {}",
+                labels::departure(&released.reason),
+                bytes(released.buffer_bytes)
+            ),
+            None => "ended".to_owned(),
+        };
+        return (words, Ink::Faint);
     }
     let (word, ink) = match process.state {
         _any if process.resyncing => ("resyncing", Ink::Warning),
@@ -48,51 +42,59 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
 pub(crate) struct Remark {
     pub(crate) text: String,
     pub(crate) ink: Ink,
-    /// Whether the table has a column that says the same.
-    pub(crate) has_column: bool,
 }
 
 /// What the user should know of a process, by how much it matters.
 pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
     let mut remarks = Vec::new();
-    let mut remark = |text, ink, has_column| {
-        remarks.push(Remark {
-            text,
-            ink,
-            has_column,
-        });
-    };
+    let mut remark = |text, ink| remarks.push(Remark { text, ink });
     if let Some(released) = &process.released {
-        let text = format!("{}, {} released", released.reason, bytes(released.bytes));
-        remark(text, Ink::Faint, false);
+        let how = labels::departure(&released.reason);
+        remark(labels::held_at_exit(how, released), Ink::Faint);
     }
-    for reason in &process.incomplete_reasons {
-        remark(reason.text(), Ink::Warning, false);
+    if let Some(why) = labels::incomplete(process) {
+        remark(format!("incomplete: {why}"), Ink::Warning);
     }
     if process.resyncing {
-        remark("figures from before".to_owned(), Ink::Warning, false);
+        remark(
+            "figures from before it reconnected".to_owned(),
+            Ink::Warning,
+        );
     }
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
-        let candidates = counted(leaks.buffers, "leak candidate");
-        let text = format!("{candidates}, {}", bytes(leaks.bytes));
-        remark(text, Ink::Warning, true);
+        let buffers = counted(leaks.buffers, "buffer");
+        let text = format!("{buffers} held after close: {}", bytes(leaks.bytes));
+        remark(text, Ink::Warning);
     }
     if process.anomalies > 0 {
         let anomalies = counted_as(process.anomalies, "anomaly", "anomalies");
-        remark(anomalies, Ink::Warning, true);
+        remark(anomalies, Ink::Warning);
     }
     remarks
 }
 
+/// The whole command where the host says it, else its name.
+pub(crate) fn command(process: &Process) -> Option<&str> {
+    let host = process.host.as_ref();
+    let command = host.and_then(|host| host.command.as_deref());
+    command.or(process.name.as_deref())
+}
+
+/// The user by name, else by number.
+pub(crate) fn user(process: &Process) -> Option<String> {
+    let host = process.host.as_ref();
+    let name = host.and_then(|host| host.user.clone());
+    name.or_else(|| process.uid.map(|uid| uid.to_string()))
+}
+
 /// What a filter looks at: all words of a row.
 pub(super) fn described(process: &Process) -> String {
-    let mut words: Vec<String> = [process.pid, process.uid]
-        .into_iter()
-        .flatten()
-        .map(|number| number.to_string())
-        .collect();
+    let mut words: Vec<String> = Vec::new();
+    words.extend(process.pid.map(|pid| pid.to_string()));
+    words.extend(user(process));
     words.extend(process.name.clone());
+    words.extend(command(process).map(str::to_owned));
     words.extend([process.state.as_str().to_owned(), state(process).0]);
     words.extend(remarks(process).into_iter().map(|remark| remark.text));
     words.join(" ")

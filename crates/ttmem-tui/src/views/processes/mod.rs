@@ -1,24 +1,30 @@
 //! Who holds memory: every process with what it has on all devices, and what is wrong with it.
 //!
-//! Read-only. `held` puts figures together, `columns` makes cells and says how rows are sorted.
+//! Read-only. `columns` makes cells and says how rows are sorted, `held` puts states into words,
+//! `detail` is one process over time.
 
 mod columns;
+mod detail;
 mod held;
 #[cfg(test)]
 mod tests;
 
 use self::columns::{COLUMNS, DRAM, SORTS, device_cells, process_cells};
-use self::held::{described, held, is_gone, remarks};
+use self::detail::Detail;
+use self::held::{command, described, remarks, user};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
-use super::{Chosen, KeyHelp, Outcome, Tab, View};
+use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
+use crate::fetch::Document;
 use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
-use crate::input::{Key, Pointer};
+use crate::input::{Gesture, Key, Pointer};
+use crate::labels::{held, is_gone, on_devices};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
+use std::collections::{BTreeMap, BTreeSet};
 use ttmem_api::{Process, ProcessDevice};
 
 const NO_PROCESS: &str = "No process has been seen yet.";
@@ -33,7 +39,8 @@ pub(crate) struct Processes {
     rows: Vec<Row>,
     /// The row that the user went to; it is followed when others overtake it.
     followed: Option<Identity>,
-    refused: Option<&'static str>,
+    /// The process that was opened.
+    opened: Option<Detail>,
 }
 
 impl Default for Processes {
@@ -44,7 +51,7 @@ impl Default for Processes {
             per_device: false,
             rows: Vec::new(),
             followed: None,
-            refused: None,
+            opened: None,
         }
     }
 }
@@ -54,6 +61,8 @@ struct Row {
     process: usize,
     /// One of its devices; none for the process itself.
     device: Option<usize>,
+    /// Of how many others in the list it is a child, or the child of one.
+    depth: usize,
 }
 
 /// The pid and instance of a row's process, and the id of its device.
@@ -85,19 +94,19 @@ impl Processes {
         self.list.arrange(rows, SORTS, (filter, None), |process| {
             filter.text().is_empty() || filter.matches(&described(process))
         });
-        // Those that are gone come last whatever the order.
-        for gone in [false, true] {
-            let places = self.list.places().iter().copied();
-            for process in places.filter(|place| is_gone(&processes[*place]) == gone) {
-                let device = None;
-                self.rows.push(Row { process, device });
-                if self.per_device {
-                    let devices = &processes[process].devices;
-                    let mut by_id: Vec<usize> = (0..devices.len()).collect();
-                    by_id.sort_by_key(|device| devices[*device].id);
-                    let rows = by_id.into_iter().map(Some);
-                    self.rows.extend(rows.map(|device| Row { process, device }));
-                }
+        for (process, depth) in in_families(processes, self.list.places()) {
+            let row = |device| Row {
+                process,
+                device,
+                depth,
+            };
+            self.rows.push(row(None));
+            if self.per_device {
+                let devices = &processes[process].devices;
+                let mut by_id: Vec<usize> = (0..devices.len()).collect();
+                by_id.sort_by_key(|device| devices[*device].id);
+                self.rows
+                    .extend(by_id.into_iter().map(|device| row(Some(device))));
             }
         }
         let followed = &self.followed;
@@ -120,23 +129,26 @@ impl Processes {
         self.followed = self.row().and_then(|row| identity(row, data));
     }
 
-    fn go(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
+    /// Opens the chosen process; with one of its devices chosen, that goes along.
+    fn open(&mut self, data: &Data, chosen: &mut Chosen) {
         let Some((process, device)) = self.chosen(data) else {
-            return Outcome::Handled;
+            return;
         };
-        if is_gone(process) {
-            self.refused = Some("it is gone and holds nothing");
-            return Outcome::Handled;
-        }
-        let Some(pid) = process.pid else {
-            self.refused = Some("its pid is not known here");
-            return Outcome::Handled;
-        };
-        chosen.pid = Some(pid);
         if let Some(device) = device {
             chosen.device = Some(device.key());
         }
-        Outcome::Go(Tab::Buffers)
+        self.opened = Some(Detail::of(process));
+    }
+
+    /// How many there are, and what they hold together.
+    pub(crate) fn title(&self, data: &Data) -> String {
+        let processes = data.processes();
+        let gone = processes.iter().filter(|process| is_gone(process)).count();
+        let living = counted_as((processes.len() - gone) as u64, "process", "processes");
+        match gone {
+            0 => living,
+            gone => format!("{living}, {gone} ended"),
+        }
     }
 
     /// The processes that hold most, under a heading: what the overview has room for.
@@ -156,7 +168,7 @@ impl Processes {
         table.draw_all(canvas, area, cursor, &self.rows, |row| {
             match look_up(*row, data) {
                 Some((_process, Some(device))) => device_cells(device, theme),
-                Some((process, None)) => process_cells(process, data, theme),
+                Some((process, None)) => process_cells(process, row.depth, data, theme),
                 None => Vec::new(),
             }
         });
@@ -176,15 +188,7 @@ impl Processes {
             return;
         }
         let processes = data.processes();
-        let gone = processes.iter().filter(|process| is_gone(process)).count();
-        let living = (processes.len() - gone) as u64;
-        pen.piece(&counted_as(living, "process", "processes"), Ink::Strong);
-        if gone > 0 {
-            pen.piece(&format!("{gone} exited"), Ink::Faint);
-        }
-        if let Some(refused) = self.refused {
-            pen.piece(&format!("! {refused}"), Ink::Warning);
-        }
+        pen.piece(&self.title(data), Ink::Strong);
         if !self.filter.text().is_empty() {
             let filter = text::clip(self.filter.text(), 30);
             let matched = self.list.places().len();
@@ -198,7 +202,8 @@ impl Processes {
         let shown = places.filter_map(|place| processes.get(*place));
         let dram = shown.map(|process| held(&process.devices, |on| on.dram_bytes));
         let dram = dram.fold(0, u64::saturating_add);
-        pen.piece(&format!("DRAM {}", bytes(dram)), Ink::Faint);
+        let dram = on_devices(dram, data.devices().len());
+        pen.piece(&format!("DRAM {dram}"), Ink::Faint);
     }
 
     /// The chosen process in two lines: what the columns have no room for.
@@ -210,8 +215,9 @@ impl Processes {
         let unknown = theme.unknown();
         let mut pen = canvas.pen(area, area.y);
         pen.piece(&format!("pid {}", known(process.pid, theme)), Ink::Strong);
-        let name = process.name.as_deref().unwrap_or(unknown);
-        pen.piece(&text::clip(name, 60), Ink::Text);
+        pen.piece(&known(user(process), theme), Ink::Text);
+        let command = text::clip(command(process).unwrap_or(unknown), 90);
+        pen.piece(&command, Ink::Text);
         let on = device.map_or(&process.devices[..], std::slice::from_ref);
         if let Some(device) = device {
             pen.piece(&format!("device {}", device.id), Ink::Text);
@@ -233,20 +239,14 @@ impl Processes {
         let mut pen = canvas.pen(area, area.y.saturating_add(1));
         let remarks = remarks(process);
         if remarks.is_empty() {
-            pen.piece("nothing to remark", Ink::Faint);
+            pen.piece("no problems seen", Ink::Faint);
         }
         for remark in remarks {
-            pen.piece(&text::clip(&remark.text, 60), remark.ink);
+            pen.piece(&text::clip(&remark.text, 100), remark.ink);
         }
         if let (Some(released), Some(now)) = (&process.released, data.time()) {
-            let what = format!(
-                "at {}: {}, {}, {}",
-                time_near(released.time, now),
-                counted(released.buffers, "buffer"),
-                counted(released.cbs, "CB"),
-                counted(released.kernels, "kernel"),
-            );
-            pen.piece(&what, Ink::Faint);
+            let ended = format!("at {}", time_near(released.time, now));
+            pen.piece(&ended, Ink::Faint);
         }
     }
 }
@@ -254,20 +254,22 @@ impl Processes {
 impl View for Processes {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
-            ("Enter", "buffers"),
-            ("/", "filter"),
-            ("s S", "sort"),
+            ("Enter", "details"),
+            ("/", "find"),
+            ("s", "column"),
+            ("S", "direction"),
             ("d", "devices"),
         ]
+    }
+
+    fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
+        self.opened.iter().flat_map(Detail::documents).collect()
     }
 
     fn words(&self) -> &'static [Word] {
         &[
             Word::Charged,
-            Word::Registered,
             Word::Classes,
-            Word::Cb,
-            Word::Kernels,
             Word::Peak,
             Word::LeakCandidate,
             Word::Released,
@@ -276,7 +278,15 @@ impl View for Processes {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        self.refused = None;
+        if let Some(opened) = &mut self.opened {
+            return match key {
+                Key::Escape => {
+                    self.opened = None;
+                    Outcome::Handled
+                }
+                other => opened.handle(other, chosen),
+            };
+        }
         if self.filter.is_typing() {
             self.filter.handle(key);
             self.refresh(data);
@@ -287,7 +297,7 @@ impl View for Processes {
             Key::Char('/') => self.filter.begin(),
             Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
             Key::Char('d') => self.per_device = !self.per_device,
-            Key::Enter => return self.go(data, chosen),
+            Key::Enter => self.open(data, chosen),
             moves if self.list.cursor.handle(moves) => self.follow(data),
             other => return Outcome::if_used(self.list.handle_order(other, SORTS)),
         }
@@ -295,7 +305,13 @@ impl View for Processes {
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
+        if let Some(opened) = &mut self.opened {
+            return opened.point(pointer);
+        }
         self.refresh(data);
+        if pointer.did == Gesture::Click && self.list.click_heading(pointer, COLUMNS, SORTS) {
+            return Outcome::Handled;
+        }
         let used = self.list.cursor.point(pointer);
         if used {
             self.follow(data);
@@ -310,6 +326,10 @@ impl View for Processes {
         }
         if data.processes().is_empty() {
             draw_notice(canvas, area, NO_PROCESS, ADVICE);
+            return;
+        }
+        if let Some(opened) = &mut self.opened {
+            opened.draw(canvas, area, data);
             return;
         }
         self.refresh(data);
@@ -330,7 +350,44 @@ impl View for Processes {
         }
     }
 
+    fn hidden_rows(&self) -> u64 {
+        self.list.cursor.hidden()
+    }
+
     fn is_typing(&self) -> bool {
         self.filter.is_typing()
     }
+}
+
+/// The processes at these places with children behind their parents, and how deep each stands.
+///
+/// The order stays that of the places; those that are gone come last whatever it is.
+fn in_families(processes: &[Process], places: &[usize]) -> Vec<(usize, usize)> {
+    let (gone, living): (Vec<usize>, Vec<usize>) = places
+        .iter()
+        .partition(|place| is_gone(&processes[**place]));
+    let pids: BTreeSet<u32> = living
+        .iter()
+        .filter_map(|place| processes[*place].pid)
+        .collect();
+    let mut children: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
+    for place in &living {
+        let host = processes[*place].host.as_ref();
+        let parent = host.and_then(|host| host.parent);
+        // One that is its own parent is nobody's child.
+        let parent = parent.filter(|pid| pids.contains(pid) && processes[*place].pid != Some(*pid));
+        children.entry(parent).or_default().push(*place);
+    }
+    let mut rows = Vec::with_capacity(places.len());
+    let roots = children.remove(&None).unwrap_or_default();
+    let mut open: Vec<(usize, usize)> = roots.into_iter().rev().map(|place| (place, 0)).collect();
+    while let Some((place, depth)) = open.pop() {
+        rows.push((place, depth));
+        let own = children.remove(&processes[place].pid).unwrap_or_default();
+        open.extend(own.into_iter().rev().map(|child| (child, depth + 1)));
+    }
+    // Parents in a circle, as a server might say: nobody is lost.
+    rows.extend(children.into_values().flatten().map(|place| (place, 0)));
+    rows.extend(gone.into_iter().map(|place| (place, 0)));
+    rows
 }

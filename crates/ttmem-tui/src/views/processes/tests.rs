@@ -1,13 +1,15 @@
 //! Screens of every world, the order of rows, and what keys do.
 
-use super::held::{dram_peak, state};
+use super::held::state;
 use super::*;
 use crate::format::short_duration as age;
 use crate::input::Gesture;
+use crate::labels::fullest;
 use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn, text as lines};
 use crate::testing::world::{self, Names, World};
 use crate::theme::ColourDepth;
 use crate::theme::Theme;
+use crate::views::Tab;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
 use ttmem_api::ProcessState;
@@ -56,7 +58,7 @@ fn devices_and_filters_have_their_screens() {
         typed(&mut view, "leak", &data);
         let screen = drawn(&mut view, &data, &Chosen::default(), size);
         assert_screen(&name("typing"), &screen);
-        press(&mut view, &[Key::Enter, Key::Char('G'), Key::Enter], &data);
+        press(&mut view, &[Key::Enter, Key::Char('G')], &data);
         let screen = drawn(&mut view, &data, &Chosen::default(), size);
         assert_screen(&name("filtered"), &screen);
     }
@@ -87,7 +89,7 @@ fn a_filter_is_typed_kept_and_cleared() {
 fn every_column_sorts_and_those_that_are_gone_come_last() {
     let data = BUSY.data();
     let mut view = Processes::default();
-    for _column in 1..COLUMNS.len() {
+    for _column in 0..SORTS.len() {
         for _way in 0..2 {
             view.refresh(&data);
             assert_eq!(view.rows.len(), 40);
@@ -104,32 +106,122 @@ fn every_column_sorts_and_those_that_are_gone_come_last() {
     assert_eq!(view.list.sorted(SORTS), Some((DRAM, true)));
     view.list = List::sorted_by(0);
     view.refresh(&data);
-    assert!(pids(&view, &data)[..35].is_sorted());
+    let roots = |view: &Processes| -> Vec<Option<u32>> {
+        let rows = view.rows.iter().filter(|row| row.depth == 0);
+        let found = rows.filter_map(|row| look_up(*row, &data));
+        let living = found.filter(|(process, _)| !is_gone(process));
+        living.map(|(process, _)| process.pid).collect()
+    };
+    assert!(roots(&view).is_sorted());
     press(&mut view, &[Key::Char('S')], &data);
     view.refresh(&data);
-    assert!(pids(&view, &data)[..35].is_sorted_by(|left, right| left >= right));
+    assert!(roots(&view).is_sorted_by(|left, right| left >= right));
 }
 
 #[test]
-fn enter_goes_to_the_buffers_of_what_is_chosen() {
+fn enter_opens_a_process_and_escape_comes_back() {
+    let data = BUSY.data();
+    for size in [(80, 24), (200, 50)] {
+        let mut view = Processes::default();
+        let mut chosen = Chosen::default();
+        assert_eq!(
+            view.handle(Key::Enter, &data, &mut chosen),
+            Outcome::Handled
+        );
+        let pid = pids(&view, &data)[0].expect("a pid");
+        let screen = drawn(&mut view, &data, &chosen, size);
+        assert!(screen.contains(&format!("pid {pid}")), "{screen}");
+        assert_screen(&format!("processes/opened_{}x{}", size.0, size.1), &screen);
+        let documents = view.documents(&data, &chosen);
+        let asked = documents
+            .iter()
+            .any(|document| matches!(document, Document::Groups(query) if query.pid == Some(pid)));
+        assert!(asked, "{documents:?}");
+        assert_eq!(
+            view.handle(Key::Enter, &data, &mut chosen),
+            Outcome::Go(Tab::Buffers)
+        );
+        assert_eq!(chosen.pid, Some(pid));
+        assert_eq!(
+            view.handle(Key::Escape, &data, &mut chosen),
+            Outcome::Handled
+        );
+        assert_eq!(
+            view.handle(Key::Escape, &data, &mut chosen),
+            Outcome::Unused
+        );
+    }
+    // One that is gone still has its peaks.
+    let mut view = Processes::default();
+    press(&mut view, &[Key::End, Key::Enter], &data);
+    let screen = drawn(&mut view, &data, &Chosen::default(), (120, 40));
+    assert!(
+        screen.contains("ended, held at exit 77 buffers: 512.0 MiB"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn children_stand_behind_their_parents() {
     let data = BUSY.data();
     let mut view = Processes::default();
-    let mut chosen = Chosen::default();
-    let go = Outcome::Go(Tab::Buffers);
-    assert_eq!(view.handle(Key::Enter, &data, &mut chosen), go);
-    assert_eq!(chosen.pid, pids(&view, &data)[0]);
-    assert_eq!(chosen.device, None);
-    press(&mut view, &[Key::Char('d'), Key::Down, Key::Down], &data);
-    assert_eq!(view.handle(Key::Enter, &data, &mut chosen), go);
-    let (_, device) = view.chosen(&data).expect("the second line of the first");
-    assert_eq!(chosen.device, device.map(ProcessDevice::key));
-    // One that is gone has none: it says so, and nothing changes.
-    press(&mut view, &[Key::Char('d'), Key::End, Key::Enter], &data);
-    assert_eq!(view.refused, Some("it is gone and holds nothing"));
-    for key in [Key::Escape, Key::Char('q'), Key::Char('x'), Key::Tab] {
-        let outcome = view.handle(key, &data, &mut Chosen::default());
-        assert_eq!(outcome, Outcome::Unused);
+    view.refresh(&data);
+    let parent = view.rows.iter().position(|row| {
+        look_up(*row, &data).is_some_and(|(process, _)| process.pid == Some(70_100))
+    });
+    let parent = parent.expect("the first process");
+    assert_eq!(
+        (view.rows[parent].depth, view.rows[parent + 1].depth),
+        (0, 1)
+    );
+    // A circle of parents loses nobody.
+    let mut snapshot = data.totals().expect("a snapshot").clone();
+    snapshot.processes.truncate(3);
+    let pids: Vec<u32> = snapshot
+        .processes
+        .iter()
+        .filter_map(|one| one.pid)
+        .collect();
+    for (place, process) in snapshot.processes.iter_mut().enumerate() {
+        let host = process.host.as_mut().expect("it lives");
+        host.parent = Some(pids[(place + 1) % 3]);
     }
+    let mut rows: Vec<usize> = in_families(&snapshot.processes, &[0, 1, 2])
+        .into_iter()
+        .map(|(place, _)| place)
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [0, 1, 2]);
+}
+
+#[test]
+fn a_click_on_a_heading_sorts() {
+    let data = BUSY.data();
+    let mut view = Processes::default();
+    let screen = drawn(&mut view, &data, &Chosen::default(), (80, 24));
+    let heading = screen
+        .lines()
+        .position(|line| line.contains("COMMAND"))
+        .expect("it is there");
+    let column = screen
+        .lines()
+        .nth(heading)
+        .and_then(|line| line.find("COMMAND"));
+    let click = Pointer {
+        column: u16::try_from(column.expect("it is there")).expect("on the screen"),
+        row: u16::try_from(heading).expect("on the screen"),
+        did: Gesture::Click,
+    };
+    let mut sorted = || {
+        assert_eq!(
+            view.point(click, &data, &mut Chosen::default()),
+            Outcome::Handled
+        );
+        drawn(&mut view, &data, &Chosen::default(), (80, 24));
+        view.list.sorted(SORTS)
+    };
+    assert_eq!(sorted(), Some((2, false)));
+    assert_eq!(sorted(), Some((2, true)));
 }
 
 #[test]
@@ -189,7 +281,7 @@ fn states_are_told_apart() {
     assert_eq!(word(|process| process.resyncing = true), "resyncing !");
     assert_eq!(
         word(|process| process.state = ProcessState::Exited),
-        "exited"
+        "ended"
     );
 }
 
@@ -199,10 +291,26 @@ fn figures_are_summed_up_and_peaks_are_not() {
     let process = &data.totals().expect("a snapshot").processes[0];
     let dram: u64 = process.devices.iter().map(|on| on.dram_bytes).sum();
     assert_eq!(held(&process.devices, |on| on.dram_bytes), dram);
-    let peaks = process.devices.iter().filter_map(|on| on.peak);
-    let highest = peaks.map(|peak| peak.dram).max();
-    assert_eq!(dram_peak(&process.devices), highest);
-    assert_eq!(dram_peak(&[]), None);
+    // The peak is of the device that the figure beside it is of.
+    let (on, peak) = fullest(&process.devices).expect("it has devices");
+    assert_eq!(on.peak.map(|peak| peak.dram), peak);
+    assert!(peak.is_some());
+    assert!(
+        process
+            .devices
+            .iter()
+            .all(|other| other.dram_bytes <= on.dram_bytes)
+    );
+    assert_eq!(fullest(&[]), None);
+    // An unknown peak is not one of 0 bytes.
+    let without = ttmem_api::ProcessDevice {
+        peak: None,
+        ..on.clone()
+    };
+    assert_eq!(
+        fullest(std::slice::from_ref(&without)),
+        Some((&without, None))
+    );
 }
 
 #[test]
@@ -249,6 +357,7 @@ fn without_unicode_there_is_nothing_but_ascii() {
         &BUSY.data(),
         &Chosen::default(),
     );
+    theme.ascii(&mut canvas);
     let screen = lines(&canvas);
     assert_eq!(screen.chars().find(|character| !character.is_ascii()), None);
 }

@@ -269,6 +269,10 @@ impl View for Programs {
         }
     }
 
+    fn hidden_rows(&self) -> u64 {
+        self.list.cursor.hidden()
+    }
+
     fn is_typing(&self) -> bool {
         self.filter.is_typing()
     }

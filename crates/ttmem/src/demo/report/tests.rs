@@ -61,11 +61,11 @@ fn everything_that_must_be_nothing_is_a_problem_when_it_is_not() {
         (|report| report.lost_events = 5, "5 events lost"),
         (
             |report| report.live_bytes = 9,
-            "9 bytes still held after the story",
+            "9 bytes still held after the scenario",
         ),
         (
             |report| report.left_bytes = 9,
-            "9 bytes still held after the goodbye",
+            "9 bytes still held after the program disconnected",
         ),
         (
             |report| report.leaked_buffers = 0,

@@ -1,0 +1,118 @@
+//! What the host says of a live process: its command line, user, parent and memory in use.
+//!
+//! From `/proc`, on the reader's thread. Kept for a moment, because every reader asks for every
+//! process at each of its intervals. A process may call itself anything: what is read is cut and made
+//! printable like every other text of a client.
+
+use super::vocabulary;
+use crate::lock;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
+use ttmem_api::HostProcess;
+
+/// How long what was read holds.
+const HOLDS: Duration = Duration::from_secs(2);
+
+/// A command line is cut behind so many bytes.
+const COMMAND_BYTES: u64 = 1024;
+
+/// `/proc/PID/status` is shorter, and `/etc/passwd` is not searched any further.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// Processes of which it is known at once.
+const KEPT: usize = 4096;
+
+static KNOWN: LazyLock<Mutex<HashMap<u32, (Instant, HostProcess)>>> = LazyLock::new(Mutex::default);
+
+pub(super) fn process(pid: u32) -> HostProcess {
+    let now = Instant::now();
+    let mut known = lock(&KNOWN);
+    if let Some((read, process)) = known.get(&pid)
+        && now.saturating_duration_since(*read) < HOLDS
+    {
+        return process.clone();
+    }
+    if known.len() >= KEPT {
+        known.clear();
+    }
+    let process = read_process(pid);
+    known.insert(pid, (now, process.clone()));
+    process
+}
+
+fn read_process(pid: u32) -> HostProcess {
+    let command = read(&format!("/proc/{pid}/cmdline"), COMMAND_BYTES);
+    let command = command.as_deref().and_then(command_line);
+    let status = read(&format!("/proc/{pid}/status"), FILE_BYTES);
+    let status = status.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let number = |name: &str| -> Option<u64> {
+        let mut lines = status.as_deref()?.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    HostProcess {
+        command,
+        user: number("Uid:").and_then(user),
+        parent: number("PPid:").and_then(|pid| u32::try_from(pid).ok()),
+        rss_bytes: number("VmRSS:").map(|kib| kib.saturating_mul(1024)),
+    }
+}
+
+/// The arguments in one line; none of a process that has none, such as one that is exiting.
+fn command_line(bytes: &[u8]) -> Option<String> {
+    let words = bytes
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    vocabulary::known_text(&words.join(" "))
+}
+
+fn user(uid: u64) -> Option<String> {
+    let users = read("/etc/passwd", FILE_BYTES)?;
+    named(&String::from_utf8_lossy(&users), uid)
+}
+
+/// The user with a number, by the lines of `/etc/passwd`.
+fn named(users: &str, uid: u64) -> Option<String> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let number: u64 = fields.nth(1)?.parse().ok()?;
+        (number == uid).then(|| vocabulary::known_text(name))?
+    })
+}
+
+fn read(path: &str, most_bytes: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(most_bytes).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known_to_its_host() {
+        let own = process(std::process::id());
+        let name = std::env::args().next().expect("a name");
+        assert!(own.command.expect("a command").starts_with(&name));
+        assert!(own.rss_bytes > Some(1 << 16), "{:?}", own.rss_bytes);
+        assert_eq!(own.parent, Some(std::os::unix::process::parent_id()));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_known() {
+        let gone = read_process(u32::MAX);
+        assert_eq!((gone.command, gone.user, gone.parent), (None, None, None));
+        assert_eq!(command_line(b"\0\0"), None);
+        assert_eq!(command_line(b"a\0b c\0"), Some("a b c".to_owned()));
+        let users = "root:x:0:0::/root:/bin/sh\nbroken\nmaria:x:1000:1000::/:/bin/sh\n";
+        assert_eq!(named(users, 1000), Some("maria".to_owned()));
+        assert_eq!(named(users, 7), None);
+    }
+}

@@ -1,0 +1,319 @@
+//! Is something wrong? One line at the top of every view while it matters.
+//!
+//! By how much it matters: memory that is full, free memory that cannot be used, programs that are
+//! about to clash, a process that only grows, figures that cannot be trusted. Failures will stand
+//! before all of them.
+
+use super::overview::figures::NEARLY_FULL_PERMILLE;
+use crate::data::Data;
+use crate::format::{bytes, counted};
+use crate::labels;
+use crate::theme::Ink;
+use crate::views::usage;
+use crate::widgets::{Share, percent};
+use ttmem_api::{ClassUsage, Device, Process, Snapshot};
+
+/// Free memory of which a request can have less than one part in so many is in pieces.
+const PIECES: u64 = 4;
+
+/// Less than one part in so many of a memory is not worth the word free.
+const WORTH: u64 = 50;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    pub(crate) ink: Ink,
+    /// The view that shows more.
+    pub(crate) key: char,
+}
+
+fn danger(text: String, key: char) -> Problem {
+    let ink = Ink::Danger;
+    Problem { text, ink, key }
+}
+
+fn warning(text: String, key: char) -> Problem {
+    let ink = Ink::Warning;
+    Problem { text, ink, key }
+}
+
+/// All problems, the one that matters most first.
+pub(crate) fn problems(data: &Data) -> Vec<Problem> {
+    let Some(snapshot) = data.totals() else {
+        return Vec::new();
+    };
+    let growing = data.processes().iter();
+    let growing = growing.filter_map(|process| growing_process(process, data));
+    in_order(snapshot, growing.collect())
+}
+
+/// What is wrong at one moment, for reports.
+#[must_use]
+pub fn of_snapshot(snapshot: &Snapshot) -> Vec<String> {
+    let problems = in_order(snapshot, Vec::new()).into_iter();
+    problems.map(|problem| problem.text).collect()
+}
+
+fn in_order(snapshot: &Snapshot, growing: Vec<Problem>) -> Vec<Problem> {
+    let Snapshot {
+        devices, processes, ..
+    } = snapshot;
+    let mut problems: Vec<Problem> = devices.iter().flat_map(full).collect();
+    problems.extend(devices.iter().filter_map(fragmented));
+    problems.extend(devices.iter().filter_map(tight));
+    problems.extend(growing);
+    problems.extend(processes.iter().filter_map(left));
+    problems.extend(untrusted(snapshot));
+    problems
+}
+
+/// A problem as a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) ink: Ink,
+    /// The key that shows more, and how many other problems there are.
+    pub(crate) key: String,
+}
+
+/// The problem that matters most.
+pub(crate) fn line(data: &Data) -> Option<Line> {
+    let problems = problems(data);
+    let first = problems.first()?;
+    let others = match problems.len() - 1 {
+        0 => String::new(),
+        others => format!(", {others} more"),
+    };
+    Some(Line {
+        text: format!("! {}", first.text),
+        ink: first.ink,
+        key: format!(" [{}]{others}", first.key),
+    })
+}
+
+fn full(device: &Device) -> Vec<Problem> {
+    let id = device.id;
+    let beyond = usage::over_capacity(device).into_iter();
+    let mut found: Vec<Problem> = beyond
+        .map(|(_name, text)| danger(format!("device {id}: {text}"), '3'))
+        .collect();
+    let classes = [
+        (labels::DRAM, &device.dram, '6'),
+        (labels::L1_BUFFERS, &device.l1, '4'),
+        (labels::L1_SMALL, &device.l1_small, '4'),
+        (labels::TRACE, &device.trace, '3'),
+    ];
+    for (name, class, key) in classes {
+        let share = Share::of(class.used_bytes(), class.capacity_bytes);
+        let is_full = share.is_some_and(|share| share.permille() >= NEARLY_FULL_PERMILLE);
+        if is_full && found.is_empty() {
+            let text = format!(
+                "device {id}: {name} {} full, {} free",
+                percent(share, "").trim_start(),
+                bytes(class.free_bytes().unwrap_or(0)),
+            );
+            found.push(danger(text, key));
+        }
+    }
+    found
+}
+
+/// Free memory of a class that a request cannot have.
+fn fragmented(device: &Device) -> Option<Problem> {
+    let split = |class: &ClassUsage| {
+        let (free, fit) = (class.free_bytes()?, class.largest_fit_bytes()?);
+        let worth = class.capacity_bytes? / WORTH;
+        (free > worth && fit < free / PIECES).then_some((free, fit))
+    };
+    let classes = [
+        (labels::DRAM, &device.dram),
+        (labels::L1_BUFFERS, &device.l1),
+    ];
+    let mut classes = classes.into_iter();
+    classes.find_map(|(name, class)| {
+        let (free, fit) = split(class)?;
+        let text = format!(
+            "device {}: {name} has {} free, but the {} is {}",
+            device.id,
+            bytes(free),
+            labels::LARGEST_FIT,
+            bytes(fit),
+        );
+        Some(warning(text, '4'))
+    })
+}
+
+fn tight(device: &Device) -> Option<Problem> {
+    let headroom = device.cb_headroom_bytes?;
+    let id = device.id;
+    match headroom {
+        ..0 => {
+            let size = labels::headroom(headroom);
+            let text = format!("device {id}: CBs and an L1 buffer lie at one place, {size}");
+            Some(danger(text, '4'))
+        }
+        0..labels::NARROW_HEADROOM_BYTES => {
+            let size = labels::headroom(headroom);
+            let text = format!(
+                "device {id}: {} is {size} on the tightest core",
+                labels::CB_HEADROOM
+            );
+            Some(warning(text, '4'))
+        }
+        _wide => None,
+    }
+}
+
+fn name(process: &Process) -> String {
+    let pid = process
+        .pid
+        .map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    let name = process.name.as_deref().unwrap_or_default();
+    format!("pid {pid} {name}").trim_end().to_owned()
+}
+
+fn growing_process(process: &Process, data: &Data) -> Option<Problem> {
+    let (by, marks) = data.trends.grown(process)?;
+    let by = labels::on_devices(by, process.devices.len());
+    let text = format!(
+        "{} grew at each of the last {marks} marks, by {by}",
+        name(process)
+    );
+    Some(warning(text, '8'))
+}
+
+/// Buffers that outlived their mesh.
+fn left(process: &Process) -> Option<Problem> {
+    let leaks = process.leak_candidates;
+    let is_live = !labels::is_gone(process);
+    (leaks.buffers > 0 && is_live).then(|| {
+        let buffers = counted(leaks.buffers, "buffer");
+        let text = format!(
+            "{} closed its devices with {buffers} left, {}",
+            name(process),
+            bytes(leaks.bytes)
+        );
+        warning(text, '8')
+    })
+}
+
+fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for process in &snapshot.processes {
+        if let Some(why) = labels::incomplete(process) {
+            let text = format!("tracking of {} is incomplete: {why}", name(process));
+            found.push(danger(text, '2'));
+        }
+    }
+    for device in &snapshot.devices {
+        if device.verified == Some(false) {
+            let text = format!("device {}: {}", device.id, labels::checked(device.verified));
+            found.push(danger(text, '3'));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::world::{Names, World};
+
+    /// A snapshot in which nothing is wrong.
+    fn sound() -> Snapshot {
+        let world = World {
+            devices: 2,
+            processes: 1,
+            busy: false,
+            names: Names::Usual,
+        };
+        let mut snapshot = world.data().totals().expect("a snapshot").clone();
+        for device in &mut snapshot.devices {
+            let banks = u64::from(device.dram.banks.expect("known"));
+            let free = device.dram.free_bytes().expect("known");
+            device.dram.largest_free_bytes_per_bank = Some(free / banks);
+            let banks = u64::from(device.l1.banks.expect("known"));
+            let free = device.l1.free_bytes().expect("known");
+            device.l1.largest_free_bytes_per_bank = Some(free / banks);
+        }
+        snapshot
+    }
+
+    /// What is said of a snapshot after one thing in it went wrong.
+    fn said(change: impl Fn(&mut Snapshot)) -> Vec<String> {
+        let mut snapshot = sound();
+        change(&mut snapshot);
+        of_snapshot(&snapshot)
+    }
+
+    #[test]
+    fn each_problem_is_named_and_nothing_wrong_is_nothing() {
+        assert_eq!(said(|_| {}), [""; 0]);
+        let full = said(|snapshot| {
+            let dram = &mut snapshot.devices[1].dram;
+            dram.capacity_bytes = Some(100 << 20);
+            dram.union_bytes = Some(95 << 20);
+            dram.largest_free_bytes_per_bank = Some((5 << 20) / 12);
+        });
+        assert_eq!(full, ["device 1: DRAM 95.0% full, 5.0 MiB free"]);
+        let just_below = said(|snapshot| {
+            let dram = &mut snapshot.devices[1].dram;
+            dram.capacity_bytes = Some(1000 << 20);
+            dram.union_bytes = Some(949 << 20);
+            dram.largest_free_bytes_per_bank = Some((51 << 20) / 12);
+        });
+        assert_eq!(just_below, [""; 0]);
+        let fragmented = said(|snapshot| {
+            let dram = &mut snapshot.devices[0].dram;
+            dram.capacity_bytes = Some(12 << 30);
+            dram.union_bytes = Some(6 << 30);
+            dram.largest_free_bytes_per_bank = Some(8 << 20);
+        });
+        let words = "device 0: DRAM has 6.0 GiB free, but the largest fit is 96.0 MiB";
+        assert_eq!(fragmented, [words]);
+        let tight = said(|snapshot| snapshot.devices[0].cb_headroom_bytes = Some(12_288));
+        assert_eq!(
+            tight,
+            ["device 0: CB headroom is 12.0 KiB on the tightest core"]
+        );
+        let wide = said(|snapshot| snapshot.devices[0].cb_headroom_bytes = Some(16_384));
+        assert_eq!(wide, [""; 0]);
+        let over = said(|snapshot| snapshot.devices[0].cb_headroom_bytes = Some(-4096));
+        let words = "device 0: CBs and an L1 buffer lie at one place, overlap of 4.0 KiB";
+        assert_eq!(over, [words]);
+        let lost = said(|snapshot| {
+            let process = &mut snapshot.processes[0];
+            process.incomplete = true;
+            process.incomplete_reasons =
+                [("events_lost", 3, None), ("not_tracked", 1, Some("no `x`"))]
+                    .map(|(reason, count, detail)| ttmem_api::IncompleteReason {
+                        reason: reason.to_owned(),
+                        count,
+                        detail: detail.map(str::to_owned),
+                    })
+                    .to_vec();
+        });
+        assert_eq!(
+            lost,
+            ["tracking of pid 70100 python3 is incomplete: 3 events lost, no `x`"]
+        );
+        let differs = said(|snapshot| snapshot.devices[1].verified = Some(false));
+        assert_eq!(differs, ["device 1: DIFFERS from the allocator"]);
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_the_key_is_kept() {
+        let mut data = World {
+            devices: 8,
+            processes: 40,
+            busy: true,
+            names: Names::Usual,
+        }
+        .data();
+        let first = line(&data).expect("much is wrong");
+        assert!(first.text.starts_with("! device 0: DRAM 9"), "{first:?}");
+        assert!(first.key.starts_with(" [6], "), "{first:?}");
+        data.snapshot = None;
+        assert_eq!(line(&data), None);
+    }
+}

@@ -1,6 +1,6 @@
 //! The accounting: who holds which bytes of which device.
 //!
-//! [`Ledger`] keeps an [`Account`](ttmem_account::Account) for each process, which
+//! [`Ledger`] keeps an [`Account`] for each process, which
 //! has the rules, and adds what spans processes: devices with their totals and
 //! peaks, marks, what departed processes left. It has no clock and does no I/O, so
 //! the same inputs give the same state, live or replayed. A [`View`] is the ledger

@@ -29,6 +29,10 @@ pub struct Explanation {
     pub sentence: String,
     /// When it happened.
     pub time: Option<Timestamp>,
+    /// How often it happened in a row, with the same figures. In a log, how often the message is
+    /// there: the runtime logs an error before it throws it, and test runners repeat it, so that
+    /// several times need not be several failures.
+    pub times: u64,
     /// The devices concerned, by logical id.
     pub device_ids: Option<Vec<u32>>,
     /// The process that failed.
@@ -205,9 +209,6 @@ pub struct Setting {
 pub struct LogPlace {
     /// The line on which it first begins, from 1.
     pub line: u64,
-    /// How often the same message is there. The runtime logs an error before it throws it, and test
-    /// runners repeat it: several times need not be several failures.
-    pub times: u64,
     /// The message.
     pub message: String,
 }

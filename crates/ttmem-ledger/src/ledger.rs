@@ -2,6 +2,7 @@
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
+use crate::failures::Failures;
 use crate::follower::Follower;
 use crate::peak_composition as peaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
@@ -61,6 +62,7 @@ pub struct Ledger {
     departed: Arc<VecDeque<DepartedView>>,
     anomalies: Anomalies,
     marks: Arc<Marks>,
+    failures: Arc<Failures>,
     events: u64,
     revision: u64,
     omitted_effects: u64,
@@ -360,15 +362,19 @@ impl Ledger {
             |account, limits, follower| account.apply(event, limits, follower),
         );
         match outcome {
-            Ok(()) => {
-                if let EventKind::Marked { name, number } = event.kind {
+            Ok(()) => match event.kind {
+                EventKind::Marked { name, number } => {
                     let process = self.process(index);
                     let name = process.and_then(|known| known.account.definitions.text(name));
                     let name = name.cloned();
                     let name = name.unwrap_or_else(|| Arc::from(""));
                     self.begin_stretch(event.time, name, number, Some(index));
                 }
-            }
+                EventKind::AllocationFailed { .. } | EventKind::Clashed { .. } => {
+                    self.keep_failure(index, event);
+                }
+                _others => {}
+            },
             Err(anomaly) => {
                 if let Some(effects) = effects {
                     effects.push(Effect {
@@ -384,6 +390,14 @@ impl Ledger {
             }
         }
         outcome
+    }
+
+    #[cold]
+    fn keep_failure(&mut self, index: u32, event: &Event) {
+        let process = self.processes.get_mut(index as usize);
+        if let Some(process) = process.and_then(Option::as_mut) {
+            Arc::make_mut(&mut self.failures).keep(process, event);
+        }
     }
 
     /// Lets an account work while devices and listeners follow it.
@@ -494,6 +508,7 @@ impl Ledger {
             departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
             marks: Arc::clone(&self.marks),
+            failures: Arc::clone(&self.failures),
             events: self.events,
             revision: self.revision,
         }

@@ -85,9 +85,9 @@ impl Finds {
             };
             let words = message.text.split_whitespace().collect::<Vec<_>>();
             Explanation {
+                times,
                 log: Some(LogPlace {
                     line: message.line,
-                    times,
                     message: words.join(" ").chars().take(MAX_MESSAGE_CHARS).collect(),
                 }),
                 ..explain(&moment)

@@ -6,7 +6,9 @@ use crate::holders;
 use crate::moment::{BelowLimit, Moment, Refused};
 use crate::setting::{self, Doubt};
 use crate::words;
-use ttmem_api::{Explanation, FailedRequest, MemoryClass, Verdict, size_text};
+use ttmem_api::{
+    BlockOwner, Explanation, FailedRequest, HeldBlock, MemoryClass, Release, Verdict, size_text,
+};
 
 pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Explanation) {
     let bank = refused.table.as_ref().map(Bank::new);
@@ -29,6 +31,8 @@ pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Expl
         && let Some((setting, doubt)) = setting::for_request(&refused, need)
     {
         advise_setting(&setting, doubt, explanation);
+        let sentence = explanation.sentence.trim_end_matches('.');
+        explanation.sentence = format!("{sentence}; {} is enough.", setting::typed(&setting));
         explanation.setting = Some(setting);
     } else if is_region(request.class) {
         let name = match request.class {
@@ -198,13 +202,34 @@ fn what_to_release(bank: &Bank<'_>, refused: &Refused, explanation: &mut Explana
     }
     let release = bank.release(&run);
     explanation.map = Some(bank.map(&run));
-    explanation.advice.push(format!(
-        "release {} with {} per bank at {} to make it fit",
-        words::buffers(release.buffers),
-        size_text(release.bytes_per_bank),
-        words::address(release.address),
-    ));
+    explanation.advice.push(release_advice(&release));
     explanation.release = Some(release);
+}
+
+/// Which buffers, where they begin, and whose they are if all have one line or operation.
+fn release_advice(release: &Release) -> String {
+    let owner = |block: &HeldBlock| {
+        let BlockOwner {
+            python, operation, ..
+        } = &block.owner;
+        let line = python.as_deref().map(words::short_line);
+        line.or(operation.as_deref()).map(str::to_owned)
+    };
+    let mut owners = release.blocks.iter().map(owner);
+    let first = owners.next().flatten();
+    let of = first
+        .filter(|first| owners.all(|other| other.as_ref() == Some(first)))
+        .map_or_else(String::new, |first| format!(" of {first}"));
+    let at = release
+        .blocks
+        .first()
+        .map_or(release.address, |first| first.address);
+    format!(
+        "release {}{of} at {}, {} per bank, to make it fit",
+        words::buffers(release.buffers),
+        words::address(at),
+        size_text(release.bytes_per_bank),
+    )
 }
 
 fn advise(refused: &Refused, explanation: &mut Explanation) {

@@ -96,7 +96,10 @@ fn fragmentation_names_what_to_release() {
     assert_eq!(holders[0].owner.since, Some(Timestamp::from_unix_nanos(1)));
     assert_eq!(holders[0].newest, Some(Timestamp::from_unix_nanos(5)));
     assert!(explained.unknown.is_empty(), "{:?}", explained.unknown);
-    assert!(explained.advice[0].starts_with("release 1 buffer with 64 B per bank"));
+    assert_eq!(
+        explained.advice,
+        ["release 1 buffer of model.py:41 at 6144 (0x1800), 64 B per bank, to make it fit"]
+    );
 }
 
 #[test]
@@ -172,6 +175,11 @@ fn regions_of_a_known_table_get_the_smallest_size() {
         ("l1_small_size", 1216)
     );
     assert!(setting.is_smallest);
+    assert!(
+        small.sentence.ends_with("; l1_small_size=1216 is enough."),
+        "{}",
+        small.sentence
+    );
     assert!(
         small
             .advice

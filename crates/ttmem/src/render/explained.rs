@@ -1,14 +1,13 @@
 //! Failures and why they happened.
 
 use super::Page;
-use super::paint::sentence;
 use crate::output::Screen;
 use ttmem_api::{
     BlockOwner, Clash, Explanation, FailedRequest, Failures, HolderGroup, MapRow, Setting,
     Timestamp,
 };
 use ttmem_tui::format::{bytes, count, counted, duration, ids};
-use ttmem_tui::text::{Column, Table, clip};
+use ttmem_tui::text::{Column, Table, clip, paragraph};
 
 /// Groups of buffers that are worth a line.
 const MAX_GROUPS: usize = 10;
@@ -45,7 +44,8 @@ impl Page<'_, Failures> {
     fn failure(&self, failure: &Explanation) -> String {
         let mut text = self.paint.heading(&clip(&heading(failure), self.width));
         text.push('\n');
-        text.push_str(&self.wrapped("", &failure.sentence));
+        let words = failure.sentence.split_whitespace();
+        text.push_str(&paragraph("", 0, words, self.width));
         let mut facts = Vec::new();
         facts.extend(failure.request.as_ref().map(request).unwrap_or_default());
         facts.extend(failure.clash.as_ref().map(clash).unwrap_or_default());
@@ -59,7 +59,7 @@ impl Page<'_, Failures> {
             .filter_map(|(name, value)| Some((name, value.clone()?)));
         facts.extend(named);
         for (name, fact) in facts {
-            text.push_str(&self.wrapped(&format!("  {name:<10} "), &fact));
+            text.push_str(&self.fact(name, &fact));
         }
         text.push_str(&self.in_the_way(failure));
         text.push_str(&self.holders(failure));
@@ -69,15 +69,15 @@ impl Page<'_, Failures> {
             ("not known", &failure.unknown),
         ] {
             for line in lines {
-                text.push_str(&self.wrapped(&format!("  {name:<10} "), line));
+                text.push_str(&self.fact(name, line));
             }
         }
         text
     }
 
-    /// A sentence from a server or a log, made printable and wrapped.
-    fn wrapped(&self, first: &str, text: &str) -> String {
-        sentence(first, text, self.width)
+    fn fact(&self, name: &str, fact: &str) -> String {
+        let first = format!("  {name:<10} ");
+        paragraph(&first, first.len(), fact.split_whitespace(), self.width)
     }
 
     fn holders(&self, failure: &Explanation) -> String {
@@ -264,18 +264,15 @@ fn clash(clash: &Clash) -> Vec<(&'static str, String)> {
 }
 
 fn setting(setting: &Setting) -> (&'static str, String) {
-    let per_bank = setting
-        .bytes_per_bank
-        .map_or_else(String::new, |each| format!(", {} per bank", exact(each)));
+    let size = match setting.bytes_per_bank {
+        Some(each) if each == setting.value => format!("{} per bank", bytes(each)),
+        Some(each) => format!("{}, {} per bank", bytes(setting.value), exact(each)),
+        None => bytes(setting.value),
+    };
     let given = setting
         .given
         .map_or_else(String::new, |given| format!("; {given} was given"));
-    let value = format!(
-        "{}={} ({}{per_bank}){given}",
-        setting.name,
-        setting.value,
-        bytes(setting.value)
-    );
+    let value = format!("{}={} ({size}){given}", setting.name, setting.value);
     ("enough", value)
 }
 

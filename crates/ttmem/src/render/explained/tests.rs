@@ -120,10 +120,11 @@ fn the_manual_shows_what_the_program_prints() {
         ));
         examples += 1;
     }
+    assert!(examples >= 6, "{examples}");
     if std::env::var_os("TTMEM_BLESS").is_some() {
         std::fs::write(&path, &written).unwrap();
+        return;
     }
-    assert!(examples >= 6, "{examples}");
     assert!(
         written == manual,
         "docs/explain.md is not what is printed:\n{written}"

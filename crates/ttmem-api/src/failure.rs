@@ -27,7 +27,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The failure in one sentence.
     pub sentence: String,
-    /// When it happened.
+    /// When it happened; if several times in a row, the first of them.
     pub time: Option<Timestamp>,
     /// How often it happened in a row, with the same figures. In a log, how often the message is
     /// there: the runtime logs an error before it throws it, and test runners repeat it, so that

@@ -39,6 +39,7 @@ const _: () = assert!(size_of::<MomentBlock>() <= 48);
 /// A failure, and what was true then.
 #[derive(Clone, Debug)]
 pub struct FailureMoment {
+    /// When it happened; if several times in a row, the first of them.
     pub time: u64,
     /// How often it happened in a row, with the same figures.
     pub times: u64,
@@ -92,9 +93,8 @@ impl Failures {
             && last.identity == process.facts.identity
             && last.event == event.kind
         {
-            let last = Arc::make_mut(last);
-            last.time = event.time;
-            last.times += 1;
+            // Its time stays that of its blocks.
+            Arc::make_mut(last).times += 1;
             return;
         }
         let moment = moment(process, event);

@@ -53,7 +53,7 @@ fn newest(server: &TestServer) -> Value {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+    value.as_u64().expect("a number")
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod clients;
 mod deaths;
 mod defects;
 mod demo;
+mod explain;
 mod faults;
 mod flight_recorder;
 mod hostile;

@@ -55,6 +55,7 @@ const RULES: &[Rule] = {
         ("ttmem-sim", Only(&["ttmem-event"]), &[]),
         ("ttmem-ledger", Only(&["ttmem-event", "ttmem-account"]), &[]),
         ("ttmem-api", Only(&[]), &[]),
+        ("ttmem-explain", Only(&["ttmem-api"]), NOT_IN_A_VIEWER),
         (
             "ttmem-server",
             Only(&[
@@ -63,6 +64,7 @@ const RULES: &[Rule] = {
                 "ttmem-ring",
                 "ttmem-ledger",
                 "ttmem-api",
+                "ttmem-explain",
             ]),
             &[],
         ),

@@ -21,7 +21,8 @@ use crate::{Map, Set};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{
-    CoreType, Definition, DeviceDefinition, Event, EventKind, KernelId, MeshId, ProgramId, TextId,
+    Class, CoreType, Definition, DeviceDefinition, Event, EventKind, KernelId, MeshId, ProgramId,
+    TextId,
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,6 +191,31 @@ impl Account {
         }
     }
 
+    /// Events so far.
+    #[must_use]
+    pub fn order(&self) -> u64 {
+        self.order
+    }
+
+    #[must_use]
+    pub fn mesh(&self, id: MeshId) -> Option<&Mesh> {
+        self.facts.meshes.get(*self.mesh_ids.get(&id.0)? as usize)
+    }
+
+    #[must_use]
+    pub fn program(&self, id: ProgramId) -> Option<&Program> {
+        let slot = self.program_index.get(&ProgramKey::Tracked(id))?;
+        self.programs.get(*slot)
+    }
+
+    /// The live buffers of one allocator, in no order; costs what it has.
+    pub fn allocator_rows(&self, mesh: MeshId, class: Class) -> impl Iterator<Item = &BufferRow> {
+        let first = self.mesh(mesh);
+        let first = first.and_then(|mesh| mesh.allocators[class.index()].list.first());
+        let row = |slot: u32| self.buffers.rows.get(slot);
+        std::iter::successors(first.and_then(row), move |last| row(last.next))
+    }
+
     /// About how many records its state has.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -199,12 +225,6 @@ impl Account {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// How many events it has applied.
-    #[must_use]
-    pub fn order(&self) -> u64 {
-        self.order
     }
 
     #[must_use]

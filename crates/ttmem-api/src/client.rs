@@ -20,9 +20,9 @@ pub use error::ApiRequestError;
 pub(crate) use exchange::undecodable;
 
 use crate::{
-    Address, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, EventReader, Forgotten,
-    History, L1Map, LastEvents, Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, Row,
-    Snapshot, Token, routes,
+    Address, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, EventReader, Failures,
+    Forgotten, History, L1Map, LastEvents, Marked, MemoryClass, Page, PeakContents, PeakOf,
+    Processes, Row, Snapshot, Token, routes,
 };
 use target::{of_device, with_query};
 
@@ -124,6 +124,11 @@ impl ApiClient {
     /// The live buffers that a query asks for, put together by what it says.
     pub fn buffer_groups(&self, query: &BufferQuery) -> Result<BufferGroups, ApiRequestError> {
         self.document("GET", routes::BUFFER_GROUPS, query)
+    }
+
+    /// The last failures, each explained, the newest first.
+    pub fn failures(&self, count: u32) -> Result<Failures, ApiRequestError> {
+        self.document("GET", routes::FAILURES, &[("count", count)])
     }
 
     /// Totals over time, so many seconds back.

@@ -18,6 +18,7 @@ mod deceptive;
 mod device;
 mod device_key;
 mod events;
+mod failure;
 mod hex_id;
 mod history;
 mod http;
@@ -28,6 +29,7 @@ mod process;
 pub mod routes;
 mod rows;
 mod schema_version;
+mod size_text;
 mod snapshot;
 mod stream;
 mod text_form;
@@ -44,6 +46,10 @@ pub use device::{
 };
 pub use device_key::DeviceKey;
 pub use events::{EventReader, Streamed};
+pub use failure::{
+    BlockOwner, Clash, Explanation, FailedRequest, Failures, HeldBlock, HolderGroup, InTheWay,
+    LogPlace, MapRow, Release, Setting,
+};
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
@@ -57,6 +63,7 @@ pub use rows::{
     Page, ProgramDevice, ProgramRow, Row,
 };
 pub use schema_version::{SCHEMA, SchemaVersion};
+pub use size_text::size_text;
 pub use snapshot::{Anomalies, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
 pub use text_form::decimal;
@@ -64,5 +71,5 @@ pub use timestamp::{ParseTimestampError, Timestamp};
 pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, PeakOf,
-    ProcessState, SegmentKind, SortBy, Source,
+    ProcessState, SegmentKind, SortBy, Source, StorageKind, StorageLimit, Verdict,
 };

@@ -42,6 +42,10 @@ pub const BUFFER_GROUPS: &str = "/api/v1/buffers/groups";
 /// Live programs, a page at a time: [`ProgramRow`](crate::ProgramRow)s.
 pub const PROGRAMS: &str = "/api/v1/programs";
 
+/// The last failures with their explanations, newest first, `count=N` of them:
+/// [`Failures`](crate::Failures).
+pub const FAILURES: &str = "/api/v1/failures";
+
 /// Totals over time, `seconds=N` back: [`History`](crate::History).
 pub const HISTORY: &str = "/api/v1/history";
 

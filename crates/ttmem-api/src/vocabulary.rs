@@ -231,6 +231,48 @@ words! {
     }
 }
 
+words! {
+    /// What a failure comes down to.
+    Verdict {
+        /// Less is free than is needed.
+        Capacity = "capacity",
+        /// Enough is free, but in no single block.
+        Fragmentation = "fragmentation",
+        /// A program's storage would overlap memory that is in use.
+        Clash = "clash",
+        /// A region whose size is set when the device is opened is too small.
+        RegionTooSmall = "region_too_small",
+        /// What is known does not decide it.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// What a program asked for outside any allocator.
+    StorageKind {
+        /// Circular buffers.
+        CircularBuffers = "circular_buffers",
+        /// Dataflow buffers and scratchpads.
+        DataflowBuffers = "dataflow_buffers",
+        /// A captured trace that is kept in ordinary DRAM.
+        Trace = "trace",
+    }
+}
+
+words! {
+    /// What a program's storage ran into.
+    StorageLimit {
+        /// The lowest buffer in L1.
+        L1Buffer = "l1_buffer",
+        /// The end of L1.
+        EndOfL1 = "end_of_l1",
+        /// Memory of a service core.
+        ServiceCore = "service_core",
+        /// DRAM that was in use while traces were captured.
+        CapturedDram = "captured_dram",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
+use crate::failures::Failures;
 use crate::follower::Follower;
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::peak_composition::LeavingPeaks;
@@ -60,6 +61,7 @@ pub struct Ledger {
     departed: Arc<VecDeque<DepartedView>>,
     pub(crate) anomalies: Anomalies,
     marks: Arc<Marks>,
+    pub(crate) failures: Arc<Failures>,
     pub(crate) events: u64,
     revision: u64,
     pub(crate) omitted_effects: u64,
@@ -87,6 +89,7 @@ impl Ledger {
             departed: Arc::default(),
             anomalies: Anomalies::default(),
             marks: Arc::default(),
+            failures: Arc::default(),
             events: 0,
             revision: 0,
             omitted_effects: 0,
@@ -418,15 +421,19 @@ impl Ledger {
             |account, limits, follower| account.apply_within(event, limits, follower, work),
         );
         match outcome {
-            Ok(_finished) => {
-                if let EventKind::Marked { name, number } = event.kind {
+            Ok(_finished) => match event.kind {
+                EventKind::Marked { name, number } => {
                     let process = self.process(index);
                     let name = process.and_then(|known| known.account.definitions.text(name));
                     let name = name.cloned();
                     let name = name.unwrap_or_else(|| Arc::from(""));
                     self.begin_stretch(event.time, name, number, Some(index));
                 }
-            }
+                EventKind::AllocationFailed { .. } | EventKind::Clashed { .. } => {
+                    self.keep_failure(index, event);
+                }
+                _others => {}
+            },
             Err(anomaly) => {
                 if let Some(effects) = effects {
                     effects.push(Effect {
@@ -442,6 +449,14 @@ impl Ledger {
             }
         }
         outcome
+    }
+
+    #[cold]
+    fn keep_failure(&mut self, index: u32, event: &Event) {
+        let process = self.processes.get_mut(index as usize);
+        if let Some(process) = process.and_then(Option::as_mut) {
+            Arc::make_mut(&mut self.failures).keep(process, event);
+        }
     }
 
     /// Lets an account work while devices and listeners follow it.
@@ -596,6 +611,7 @@ impl Ledger {
             departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
             marks: Arc::clone(&self.marks),
+            failures: Arc::clone(&self.failures),
             events: self.events,
             revision: self.revision,
         }

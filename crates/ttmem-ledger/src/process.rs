@@ -86,6 +86,8 @@ pub(crate) struct Process {
     pub(crate) account: Account,
     /// The ledger's number of each device of the account.
     pub(crate) devices: Vec<u32>,
+    /// Blocks that were copied to explain its failures.
+    pub(crate) copied_blocks: u64,
 }
 
 impl Process {
@@ -102,6 +104,7 @@ impl Process {
             },
             account,
             devices: Vec::new(),
+            copied_blocks: 0,
         }
     }
 

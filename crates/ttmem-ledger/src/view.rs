@@ -1,6 +1,7 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
 use crate::device::{Device, DeviceKey};
+use crate::failures::Failures;
 use crate::incomplete::IncompleteReasons;
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
@@ -77,6 +78,8 @@ pub struct View {
     /// What was wrong with events, over all processes.
     pub anomalies: Anomalies,
     pub marks: Arc<Marks>,
+    /// The last failures, with the moments they happened in.
+    pub failures: Arc<Failures>,
     pub events: u64,
     /// Grows with every change: equal revisions of one ledger are equal states.
     pub revision: u64,

@@ -24,10 +24,12 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_HTTP", "status --http"),
     ("TTMEM_HTTP", "dump --http"),
     ("TTMEM_HTTP", "mark --http"),
+    ("TTMEM_HTTP", "explain --http"),
     ("TTMEM_HTTP_TOKEN_FILE", "top --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "status --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "dump --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "mark --http-token-file"),
+    ("TTMEM_HTTP_TOKEN_FILE", "explain --http-token-file"),
     ("TTMEM_SOCKET_MODE", "serve --socket-mode"),
     ("TTMEM_BOARD", "serve --board"),
     ("TTMEM_ATTACH_LIBRARY", "run --library"),
@@ -80,6 +82,11 @@ pub(crate) enum Command {
     Status(StatusOptions),
     /// List live buffers, or kernels or circular buffers, or the last events.
     Dump(DumpOptions),
+    /// Explain why an allocation or a program was refused.
+    ///
+    /// The newest failure that the server knows; or those of a log, from any machine: TT-Metal's
+    /// messages in it, of every version, and the line of Python where a traceback has it.
+    Explain(ExplainOptions),
     /// Drop everything the server holds for a process.
     ///
     /// Allowed to the process's user, the server's user and the superuser.
@@ -247,6 +254,20 @@ pub(crate) struct DumpOptions {
     /// At most this many rows of each kind.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainOptions {
+    /// The log; - is standard input. Without it the server is asked.
+    #[arg(value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+
+    /// Print one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) http: HttpOptions,

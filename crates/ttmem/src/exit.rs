@@ -19,6 +19,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (USAGE, "the command line was not understood"),
     (NO_SERVER, "no server could be reached"),
     (SERVED, "another server holds the socket"),
+    (NOTHING_FOUND, "`explain`: there is no failure to explain"),
     (CANNOT_START, "`run`: the command cannot be started"),
     (NOT_FOUND, "`run`: there is no such command"),
 ];
@@ -28,6 +29,7 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const NO_SERVER: u8 = 3;
 const SERVED: u8 = 4;
+const NOTHING_FOUND: u8 = 5;
 /// What a shell ends with for a command that it may not or cannot start.
 const CANNOT_START: u8 = 126;
 /// What a shell ends with for a command that is not there.
@@ -37,6 +39,11 @@ const NOT_FOUND: u8 = 127;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
+
+/// Nothing of what was looked for is there; what was done about it was printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NothingFound(pub(crate) String);
 
 /// Prints a failure and returns the exit code.
 ///
@@ -60,6 +67,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     if error.downcast_ref::<UsageError>().is_some() {
         return USAGE;
+    }
+    if error.downcast_ref::<NothingFound>().is_some() {
+        return NOTHING_FOUND;
     }
     if error.downcast_ref::<NoServer>().is_some() {
         return NO_SERVER;
@@ -118,6 +128,7 @@ mod tests {
         for (error, code) in [
             (anyhow!("anything"), 1),
             (UsageError("not on this board".to_owned()).into(), 2),
+            (NothingFound("nothing there".to_owned()).into(), 5),
             (refused.into(), 1),
             (no_server.into(), 3),
             // The server's pipe, not ours: that is a failure.

@@ -2,6 +2,7 @@
 
 use super::blocks;
 use super::connection::Requester;
+use super::failures;
 use super::http::{ReadState, Refusal};
 use super::l1map;
 use super::peak;
@@ -21,9 +22,9 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Forgotten, History,
-    KernelRow, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page, PeakContents,
-    PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Failures, Forgotten,
+    History, KernelRow, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page,
+    PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
 
@@ -191,6 +192,20 @@ pub(super) fn get_peak(context: &Context, query: PeakQuery) -> Result<PeakConten
             format!("no process {pid} on device {device}"),
         )
     })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FailuresQuery {
+    /// How many at most, the newest first; 16 by default.
+    #[schemars(range(min = 1, max = failures::MAX_COUNT))]
+    count: Option<u32>,
+}
+
+pub(super) fn get_failures(context: &Context, query: FailuresQuery) -> Result<Failures, Refusal> {
+    let (usual, most) = (failures::DEFAULT_COUNT, failures::MAX_COUNT);
+    let count = bounded("count", query.count, usual, most)?;
+    Ok(failures::failures(&*context.view()?, count))
 }
 
 const DEFAULT_HISTORY: u32 = 600;

@@ -10,6 +10,7 @@ mod admission;
 mod blocks;
 mod connection;
 mod device;
+mod failures;
 mod geometry_cache;
 mod half_closed;
 mod handlers;

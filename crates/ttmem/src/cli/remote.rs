@@ -31,6 +31,7 @@ impl Command {
             Self::Status(options) => Some(&mut options.http),
             Self::Dump(options) => Some(&mut options.http),
             Self::Mark(options) => Some(&mut options.http),
+            Self::Explain(options) => Some(&mut options.http),
             _others => None,
         }
     }

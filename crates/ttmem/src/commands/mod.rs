@@ -2,6 +2,7 @@
 
 mod answers;
 mod dump;
+mod explain;
 pub(crate) mod reach;
 mod serve;
 pub(crate) mod top;
@@ -33,6 +34,17 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Dump(options) => {
             let client = reach::client(cli.socket, &options.http)?;
             printed(|output| dump::run(&client, &options, screen, output))?;
+        }
+        Command::Explain(options) => {
+            let failures = match &options.log {
+                Some(log) => explain::of_log(log)?,
+                None => {
+                    let client = reach::client(cli.socket, &options.http)?;
+                    explain::newest(&client)?
+                }
+            };
+            printed(|output| explain::print(&failures, &options, screen, output))?;
+            explain::found(&failures, options.log.as_deref())?;
         }
         Command::Forget(options) => {
             let client = ApiClient::new(reach::socket(cli.socket)?);

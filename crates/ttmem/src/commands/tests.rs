@@ -1,7 +1,7 @@
 //! The reading commands against a real server, and how they fail without one.
 
-use super::{answers, dump, reach, serve};
-use crate::cli::{Cli, Command, DumpOptions, HttpOptions, StatusOptions};
+use super::{answers, dump, explain, reach, serve};
+use crate::cli::{Cli, Command, DumpOptions, ExplainOptions, HttpOptions, StatusOptions};
 use crate::exit;
 use crate::output::{Output, Screen};
 use std::io::{Read, Write};
@@ -310,4 +310,61 @@ fn a_named_socket_replaces_both_others() {
         served(&format!("ttmem serve --socket {old}")),
         paths(&[old])
     );
+}
+
+#[test]
+fn a_log_is_explained_and_one_without_a_failure_has_a_code_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let explained = |name: &str, log: &[u8], json: bool| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, log).unwrap();
+        let options = ExplainOptions {
+            log: Some(path.clone()),
+            json,
+            http: HttpOptions::default(),
+        };
+        let failures = explain::of_log(&path).unwrap();
+        let mut text = Vec::new();
+        let mut output = Output::new(&mut text);
+        explain::print(&failures, &options, PLAIN, &mut output).unwrap();
+        let found = explain::found(&failures, Some(&path));
+        (found, String::from_utf8(text).unwrap())
+    };
+    let message = b"\xff\x1b[31mCreating trace buffers of size 8192B on device 0, but only 1B is \
+                    allocated for trace region.\r\n";
+    let (found, text) = explained("failed.log", message, false);
+    found.unwrap();
+    assert!(text.starts_with("REGION TOO SMALL"), "{text}");
+    assert!(text.contains("trace_region_size=8192"), "{text}");
+    let (found, json) = explained("failed.log", message, true);
+    found.unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["failures"][0]["verdict"], "region_too_small");
+    assert_eq!(json["failures"][0]["setting"]["value"], 8192);
+    assert!(json["failures"][0]["holders"].is_null());
+
+    let (found, text) = explained("well.log", b"all is well\n", false);
+    let error = anyhow::Error::from(found.unwrap_err());
+    assert_eq!((exit::code_of(&error), text.as_str()), (5, ""));
+    assert!(error.to_string().contains("well.log"), "{error}");
+    let (found, json) = explained("well.log", b"all is well\n", true);
+    found.unwrap_err();
+    assert!(json.contains("\"failures\": []"), "{json}");
+
+    let error = explain::of_log(&directory.path().join("gone.log")).unwrap_err();
+    assert_eq!(exit::code_of(&error), 1);
+    assert!(format!("{error:#}").contains("gone.log"), "{error:#}");
+    // A folder opens, and cannot be read.
+    let error = explain::of_log(directory.path()).unwrap_err();
+    assert!(format!("{error:#}").contains("cannot read"), "{error:#}");
+}
+
+#[test]
+fn a_server_without_a_failure_says_so() {
+    let running = Running::with_buffers(1);
+    let failures = explain::newest(&running.client()).unwrap();
+    let error = anyhow::Error::from(explain::found(&failures, None).unwrap_err());
+    assert_eq!(exit::code_of(&error), 5);
+    assert!(error.to_string().contains("no failure"), "{error}");
 }

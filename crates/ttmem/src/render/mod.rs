@@ -7,6 +7,7 @@
 
 mod devices;
 mod dump;
+mod explained;
 mod json;
 mod last;
 mod paint;
@@ -18,6 +19,7 @@ mod status;
 pub(crate) mod tests;
 
 pub(crate) use dump::{Dump, DumpRow};
+pub(crate) use explained::explained;
 #[cfg(test)]
 pub(crate) use json::json_report;
 pub(crate) use json::{as_map, in_seconds, print_report};

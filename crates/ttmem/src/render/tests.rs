@@ -324,7 +324,7 @@ fn galaxy() -> Snapshot {
 }
 
 #[track_caller]
-fn assert_golden(name: &str, text: &str) {
+pub(crate) fn assert_golden(name: &str, text: &str) {
     assert_fits(text);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/render/golden");
     let path = directory.join(name);

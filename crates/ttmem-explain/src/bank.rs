@@ -1,0 +1,190 @@
+//! One bank by address: what is free, and what to release so that a request fits.
+
+use crate::moment::BlockTable;
+use std::ops::Range;
+use ttmem_api::{HeldBlock, MapRow, Release};
+
+/// Blocks of a release that are listed; beyond, only their number is of use.
+const MAX_RELEASED: usize = 64;
+
+/// Blocks that are shown on either side of a release.
+const NEIGHBOURS: usize = 2;
+
+/// Rows that a map keeps on either side where it is cut.
+const MAP_EDGE: usize = 6;
+
+/// The blocks of a bank in the order of their addresses, none of them overlapping.
+#[derive(Debug)]
+pub(crate) struct Bank<'a> {
+    base: u64,
+    end: u64,
+    blocks: Vec<&'a HeldBlock>,
+}
+
+impl<'a> Bank<'a> {
+    /// Blocks that are empty, overlap another or lie outside the bank are left out: a table from
+    /// outside can claim anything.
+    pub(crate) fn new(table: &'a BlockTable) -> Self {
+        let end = table.base.saturating_add(table.bank_bytes);
+        let mut sorted: Vec<&HeldBlock> = table.blocks.iter().collect();
+        sorted.sort_by_key(|block| (block.address, std::cmp::Reverse(block.size_bytes)));
+        let mut free_from = table.base;
+        sorted.retain(|block| {
+            let fits = block.size_bytes > 0
+                && block.address >= free_from
+                && block.size_bytes <= end.saturating_sub(block.address);
+            if fits {
+                free_from = block.address + block.size_bytes;
+            }
+            fits
+        });
+        Self {
+            base: table.base,
+            end,
+            blocks: sorted,
+        }
+    }
+
+    pub(crate) fn blocks(&self) -> &[&'a HeldBlock] {
+        &self.blocks
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.size_bytes).sum()
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.end - self.base - self.allocated_bytes()
+    }
+
+    pub(crate) fn largest_free_bytes(&self) -> u64 {
+        let free = (0..=self.blocks.len()).map(|at| self.span(&(at..at)));
+        free.map(|span| span.end - span.start).max().unwrap_or(0)
+    }
+
+    /// From the base to the end of the highest block.
+    pub(crate) fn extent_upwards(&self) -> u64 {
+        self.span(&(self.blocks.len()..self.blocks.len())).start - self.base
+    }
+
+    /// From the lowest block to the end of the bank.
+    pub(crate) fn extent_downwards(&self) -> u64 {
+        self.end - self.span(&(0..0)).end
+    }
+
+    /// What is free in one piece when a run of blocks is released.
+    fn span(&self, run: &Range<usize>) -> Range<u64> {
+        let before = run.start.checked_sub(1).map(|at| self.blocks[at]);
+        let start = before.map_or(self.base, |block| block.address + block.size_bytes);
+        let end = self
+            .blocks
+            .get(run.end)
+            .map_or(self.end, |block| block.address);
+        start..end
+    }
+
+    /// The run of neighbours with the fewest bytes, then the fewest blocks, then the lowest address,
+    /// whose release makes room for a request; an empty run where there is room already.
+    ///
+    /// A longer run never makes less room and a later start never makes more, so both ends of the
+    /// window only move up.
+    pub(crate) fn smallest_release(&self, need: u64, alignment: u64) -> Option<Range<usize>> {
+        let fits = |run: &Range<usize>| {
+            let span = self.span(run);
+            let start = span.start.checked_next_multiple_of(alignment.max(1));
+            let end = start.and_then(|start| start.checked_add(need));
+            end.is_some_and(|end| end <= span.end)
+        };
+        let mut best: Option<(u64, usize, Range<usize>)> = None;
+        let mut run = 0..0;
+        let mut bytes = 0;
+        loop {
+            while !fits(&run) {
+                let Some(next) = self.blocks.get(run.end) else {
+                    return best.map(|(_bytes, _count, run)| run);
+                };
+                bytes += next.size_bytes;
+                run.end += 1;
+            }
+            if best
+                .as_ref()
+                .is_none_or(|(fewest, count, _run)| (bytes, run.len()) < (*fewest, *count))
+            {
+                best = Some((bytes, run.len(), run.clone()));
+            }
+            if run.start == self.blocks.len() {
+                return best.map(|(_bytes, _count, run)| run);
+            }
+            if run.is_empty() {
+                run.end += 1;
+            } else {
+                bytes -= self.blocks[run.start].size_bytes;
+            }
+            run.start += 1;
+        }
+    }
+
+    pub(crate) fn release(&self, run: &Range<usize>) -> Release {
+        let span = self.span(run);
+        let released = &self.blocks[run.clone()];
+        let listed = released.iter().take(MAX_RELEASED);
+        Release {
+            address: span.start,
+            free_bytes: span.end - span.start,
+            buffers: released.len() as u64,
+            bytes_per_bank: released.iter().map(|block| block.size_bytes).sum(),
+            blocks: listed.map(|block| (*block).clone()).collect(),
+        }
+    }
+
+    /// The bank around a run: its blocks, their neighbours, and what is free between them.
+    pub(crate) fn map(&self, run: &Range<usize>) -> Vec<MapRow> {
+        let first = run.start.saturating_sub(NEIGHBOURS);
+        let last = run.end.saturating_add(NEIGHBOURS).min(self.blocks.len());
+        let mut rows = Vec::new();
+        for at in first..=last {
+            let free = self.span(&(at..at));
+            if !free.is_empty() {
+                rows.push(MapRow {
+                    address: free.start,
+                    size_bytes: free.end - free.start,
+                    owner: None,
+                    in_release: false,
+                    stands_for: 1,
+                });
+            }
+            if at < last {
+                let block = self.blocks[at];
+                rows.push(MapRow {
+                    address: block.address,
+                    size_bytes: block.size_bytes,
+                    owner: Some(block.owner.clone()),
+                    in_release: run.contains(&at),
+                    stands_for: 1,
+                });
+            }
+        }
+        shortened(rows)
+    }
+}
+
+/// A long map with its middle in one row.
+fn shortened(mut rows: Vec<MapRow>) -> Vec<MapRow> {
+    if rows.len() <= 2 * MAP_EDGE + 1 {
+        return rows;
+    }
+    let tail = rows.split_off(rows.len() - MAP_EDGE);
+    let middle = rows.split_off(MAP_EDGE);
+    rows.push(MapRow {
+        address: middle[0].address,
+        size_bytes: middle.iter().map(|row| row.size_bytes).sum(),
+        owner: Some(ttmem_api::BlockOwner::default()),
+        in_release: middle.iter().any(|row| row.in_release),
+        stands_for: middle.len() as u64,
+    });
+    rows.extend(tail);
+    rows
+}
+
+#[cfg(test)]
+mod tests;

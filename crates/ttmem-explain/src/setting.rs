@@ -1,0 +1,119 @@
+//! Regions whose size is given when the device is opened, and the value that is large enough.
+
+use crate::bank::Bank;
+use crate::moment::{Refused, TraceRegion};
+use ttmem_api::{FailedRequest, MemoryClass, Setting};
+
+/// Each bank's part of the trace region is a multiple of this.
+const TRACE_PAGE_BYTES: u64 = 8192;
+
+/// The largest alignment of any known architecture, for one that is not known.
+const MAX_ALIGNMENT: u64 = 64;
+
+/// How a setting was found, where that leaves a doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    None,
+    /// Right if the free block lies at the region's growing end.
+    HoleAtTheEnd,
+    /// Enough in any case; this much per bank is the least that could have been.
+    AtLeast(u64),
+    /// Enough in any case; what was taken is not known.
+    TakenUnknown,
+}
+
+/// The size of the region that would have held the request as well.
+pub(crate) fn for_request(refused: &Refused, need: u64) -> Option<(Setting, Doubt)> {
+    let request = &refused.request;
+    let (per_bank, doubt) = region_bytes(refused, need)?;
+    let setting = match request.class? {
+        MemoryClass::L1Small => {
+            let alignment = refused.alignment.unwrap_or(MAX_ALIGNMENT).max(1);
+            let value = per_bank.checked_next_multiple_of(alignment)?;
+            Setting {
+                name: "l1_small_size".to_owned(),
+                value,
+                bytes_per_bank: Some(value),
+                given: request.bank_bytes,
+                is_smallest: true,
+            }
+        }
+        MemoryClass::Trace => {
+            let banks = u64::from(request.banks?);
+            let per_bank = per_bank.checked_next_multiple_of(TRACE_PAGE_BYTES)?;
+            let given = request.bank_bytes.and_then(|bank| bank.checked_mul(banks));
+            Setting {
+                name: "trace_region_size".to_owned(),
+                value: per_bank.checked_mul(banks)?,
+                bytes_per_bank: Some(per_bank),
+                given,
+                is_smallest: true,
+            }
+        }
+        _of_no_region => return None,
+    };
+    let is_smallest = matches!(doubt, Doubt::None | Doubt::HoleAtTheEnd);
+    Some((
+        Setting {
+            is_smallest,
+            ..setting
+        },
+        doubt,
+    ))
+}
+
+/// What the region needs of each bank. A region that is larger keeps its blocks where they are, seen
+/// from the end at which it is filled, and the request comes behind the last one.
+fn region_bytes(refused: &Refused, need: u64) -> Option<(u64, Doubt)> {
+    let FailedRequest {
+        class,
+        bank_bytes,
+        allocated_bytes_per_bank: allocated,
+        free_bytes_per_bank: free,
+        largest_free_bytes_per_bank: largest,
+        ..
+    } = refused.request;
+    if let Some(table) = &refused.table {
+        let bank = Bank::new(table);
+        let extent = if class == Some(MemoryClass::L1Small) {
+            bank.extent_downwards()
+        } else {
+            bank.extent_upwards()
+        };
+        return Some((extent.checked_add(need)?, Doubt::None));
+    }
+    match (allocated, bank_bytes) {
+        (Some(0), _) => Some((need, Doubt::None)),
+        (Some(allocated), _) if free.is_some() && free == largest => {
+            Some((allocated.checked_add(need)?, Doubt::HoleAtTheEnd))
+        }
+        (Some(allocated), Some(bank)) => {
+            let least = allocated.checked_add(need)?;
+            Some((bank.checked_add(need)?, Doubt::AtLeast(least)))
+        }
+        (None, Some(0)) => Some((need, Doubt::None)),
+        (None, Some(bank)) => Some((bank.checked_add(need)?, Doubt::TakenUnknown)),
+        (_, None) => None,
+    }
+}
+
+/// The parameter is the sum of all banks.
+pub(crate) fn for_traces(region: &TraceRegion) -> Option<Setting> {
+    let value = region
+        .need_bytes
+        .checked_next_multiple_of(TRACE_PAGE_BYTES)?;
+    let banks = region.banks.map(u64::from).filter(|banks| *banks > 0);
+    let per_bank = banks.map(|banks| value.div_ceil(banks).next_multiple_of(TRACE_PAGE_BYTES));
+    Some(Setting {
+        name: "trace_region_size".to_owned(),
+        value,
+        bytes_per_bank: per_bank,
+        given: Some(region.region_bytes),
+        is_smallest: true,
+    })
+}
+
+/// As it is typed.
+pub(crate) fn typed(setting: &Setting) -> String {
+    format!("{}={}", setting.name, setting.value)
+}

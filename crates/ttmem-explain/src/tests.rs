@@ -1,0 +1,267 @@
+//! Explanations of moments that an account recorded.
+
+use crate::*;
+use ttmem_api::{
+    BlockOwner, Explanation, FailedRequest, HeldBlock, MemoryClass, StorageKind, StorageLimit,
+    Timestamp, Verdict,
+};
+
+fn block(address: u64, size_bytes: u64, line: &str, since: u64) -> HeldBlock {
+    HeldBlock {
+        address,
+        size_bytes,
+        owner: BlockOwner {
+            pid: Some(42),
+            process: Some("python".into()),
+            python: Some(format!("/home/me/{line} forward")),
+            operation: Some("ttnn.empty".into()),
+            class: Some(MemoryClass::Dram),
+            since: Some(Timestamp::from_unix_nanos(since)),
+        },
+    }
+}
+
+fn caller() -> Caller {
+    Caller {
+        pid: Some(42),
+        process: Some("python".into()),
+        operation: Some("ttnn.linear".into()),
+        python: Some("/home/me/model.py:57 forward".into()),
+        ..Caller::default()
+    }
+}
+
+fn refused(class: MemoryClass, need: u64, table: BlockTable) -> Explanation {
+    explain(&Moment {
+        caller: caller(),
+        failure: Failure::Refused(Refused {
+            request: FailedRequest {
+                class: Some(class),
+                requested_bytes: Some(need * 12),
+                banks: Some(12),
+                ..FailedRequest::default()
+            },
+            alignment: Some(32),
+            table: Some(table),
+            ..Refused::default()
+        }),
+        witness: Witness::Account,
+    })
+}
+
+#[test]
+fn fragmentation_names_what_to_release() {
+    // 0..1024 taken, 1024 free, 64 taken, 1024 free, 2048 taken.
+    let table = BlockTable {
+        base: 4096,
+        bank_bytes: 5184,
+        blocks: vec![
+            block(4096, 1024, "model.py:10", 1),
+            block(6144, 64, "model.py:41", 2),
+            block(7232, 1024, "model.py:10", 3),
+            block(8256, 1024, "model.py:10", 5),
+        ],
+    };
+    let explained = refused(MemoryClass::Dram, 2048, table);
+    assert_eq!(explained.verdict, Verdict::Fragmentation);
+    assert_eq!(
+        explained.sentence,
+        "DRAM is fragmented: ttnn.linear at model.py:57 needs 2.0 KiB in one piece in each of 12 \
+         banks; 2.0 KiB are free, but the largest free block has 1.0 KiB."
+    );
+    let request = explained.request.unwrap();
+    assert_eq!(request.need_bytes_per_bank, Some(2048));
+    assert_eq!(request.bank_bytes, Some(5184));
+    assert_eq!(request.allocated_bytes_per_bank, Some(3136));
+    assert_eq!(request.free_bytes_per_bank, Some(2048));
+    assert_eq!(request.largest_free_bytes_per_bank, Some(1024));
+    let release = explained.release.unwrap();
+    assert_eq!((release.buffers, release.bytes_per_bank), (1, 64));
+    assert_eq!((release.address, release.free_bytes), (5120, 2112));
+    assert_eq!(
+        release.blocks[0].owner.python.as_deref(),
+        Some("/home/me/model.py:41 forward")
+    );
+    let map = explained.map.unwrap();
+    let released: Vec<u64> = map
+        .iter()
+        .filter(|row| row.in_release)
+        .map(|row| row.address)
+        .collect();
+    assert_eq!(released, [6144]);
+    assert_eq!(map.iter().filter(|row| row.owner.is_none()).count(), 2);
+    let holders = explained.holders.unwrap();
+    assert_eq!(holders.len(), 2);
+    assert_eq!((holders[0].buffers, holders[0].bytes_per_bank), (3, 3072));
+    assert_eq!(holders[0].owner.since, Some(Timestamp::from_unix_nanos(1)));
+    assert_eq!(holders[0].newest, Some(Timestamp::from_unix_nanos(5)));
+    assert!(explained.unknown.is_empty(), "{:?}", explained.unknown);
+    assert_eq!(
+        explained.advice,
+        ["release 1 buffer of model.py:41 at 6144 (0x1800), 64 B per bank, to make it fit"]
+    );
+}
+
+#[test]
+fn capacity_names_how_much_is_missing() {
+    let table = BlockTable {
+        base: 0,
+        bank_bytes: 4096,
+        blocks: vec![block(0, 3072, "model.py:10", 1)],
+    };
+    let explained = refused(MemoryClass::Dram, 2048, table.clone());
+    assert_eq!(explained.verdict, Verdict::Capacity);
+    assert!(
+        explained
+            .sentence
+            .starts_with("DRAM is full: ttnn.linear at model.py:57 needs 2.0 KiB"),
+        "{}",
+        explained.sentence
+    );
+    assert_eq!(explained.release.unwrap().buffers, 1);
+    let never = refused(MemoryClass::Dram, 5000, table);
+    assert_eq!((never.verdict, never.release), (Verdict::Capacity, None));
+    assert!(never.advice[0].contains("no release"), "{:?}", never.advice);
+}
+
+/// What the allocator says beats the blocks that are known, and both are shown.
+#[test]
+fn the_allocators_figures_win_and_a_difference_is_said() {
+    let moment = Moment {
+        caller: Caller::default(),
+        failure: Failure::Refused(Refused {
+            request: FailedRequest {
+                class: Some(MemoryClass::L1),
+                need_bytes_per_bank: Some(2048),
+                free_bytes_per_bank: Some(1000),
+                largest_free_bytes_per_bank: Some(900),
+                ..FailedRequest::default()
+            },
+            table: Some(BlockTable {
+                base: 0,
+                bank_bytes: 8192,
+                blocks: Vec::new(),
+            }),
+            ..Refused::default()
+        }),
+        witness: Witness::Account,
+    };
+    let explained = explain(&moment);
+    assert_eq!(explained.verdict, Verdict::Capacity);
+    assert!(
+        explained.unknown[0].contains("8192 B are free"),
+        "{explained:?}"
+    );
+    assert_eq!(explained.release, None);
+}
+
+#[test]
+fn regions_of_a_known_table_get_the_smallest_size() {
+    // Filled from the top: a hole of 64 at the upper end stays.
+    let table = |class| BlockTable {
+        base: 1_000_000,
+        bank_bytes: 1024,
+        blocks: match class {
+            MemoryClass::L1Small => vec![block(1_000_320, 640, "a.py:1", 1)],
+            _trace => vec![block(1_000_064, 640, "a.py:1", 1)],
+        },
+    };
+    let small = refused(MemoryClass::L1Small, 512, table(MemoryClass::L1Small));
+    assert_eq!(small.verdict, Verdict::RegionTooSmall);
+    let setting = small.setting.unwrap();
+    // 64 free at the top, 640 taken, 512 more.
+    assert_eq!(
+        (setting.name.as_str(), setting.value),
+        ("l1_small_size", 1216)
+    );
+    assert!(setting.is_smallest);
+    assert!(
+        small.sentence.ends_with("; l1_small_size=1216 is enough."),
+        "{}",
+        small.sentence
+    );
+    assert!(
+        small
+            .advice
+            .iter()
+            .any(|each| each.ends_with("l1_small_size=1216"))
+    );
+    let trace = refused(MemoryClass::Trace, 512, table(MemoryClass::Trace));
+    let setting = trace.setting.unwrap();
+    assert_eq!(setting.bytes_per_bank, Some(8192));
+    assert_eq!(setting.value, 12 * 8192);
+    let traces = explain(&Moment {
+        caller: caller(),
+        failure: Failure::TraceRegion(TraceRegion {
+            need_bytes: 2_220_032,
+            region_bytes: 1_000_000,
+            banks: Some(12),
+        }),
+        witness: Witness::Account,
+    });
+    let setting = traces.setting.unwrap();
+    assert_eq!(setting.value, 2_220_032);
+    // 185003 bytes, in whole pages.
+    assert_eq!(setting.bytes_per_bank, Some(188_416));
+}
+
+#[test]
+fn a_clash_names_the_buffers_in_the_way() {
+    let clash = |buffers| {
+        explain(&Moment {
+            caller: caller(),
+            failure: Failure::Storage(StorageRefused {
+                storage: StorageKind::CircularBuffers,
+                met: StorageLimit::L1Buffer,
+                program: Some(3),
+                cores: Some("[0-0 - 7-7]".into()),
+                start: Some(1000),
+                end: 3000,
+                limit: 2000,
+                buffers,
+            }),
+            witness: Witness::Account,
+        })
+    };
+    let explained = clash(Some(vec![
+        block(2900, 500, "b.py:2", 2),
+        block(2000, 100, "a.py:1", 1),
+        block(3000, 100, "c.py:3", 3),
+        block(500, 500, "d.py:4", 4),
+    ]));
+    assert_eq!(explained.verdict, Verdict::Clash);
+    assert_eq!(
+        explained.sentence,
+        "Circular buffers of program 3 (ttnn.linear at model.py:57) on cores [0-0 - 7-7] end at 3000 \
+         (0xbb8), 1000 B beyond the lowest L1 buffer at 2000 (0x7d0)."
+    );
+    let in_the_way = explained.clash.unwrap().in_the_way.unwrap();
+    let places: Vec<(u64, u64)> = in_the_way
+        .iter()
+        .map(|each| (each.block.address, each.overlap_bytes))
+        .collect();
+    assert_eq!(places, [(2000, 100), (2900, 100)]);
+    assert_eq!(explained.holders.unwrap().len(), 2);
+    let unknown = clash(None);
+    assert!(unknown.clash.unwrap().in_the_way.is_none());
+    assert_eq!(unknown.unknown.len(), 1);
+}
+
+#[test]
+fn what_is_not_known_is_null_in_json() {
+    let explained = explain(&Moment {
+        caller: Caller::default(),
+        failure: Failure::Refused(Refused::default()),
+        witness: Witness::Log,
+    });
+    let json = serde_json::to_value(&explained).unwrap();
+    for field in [
+        "holders", "release", "map", "setting", "python", "pid", "clash",
+    ] {
+        assert!(json[field].is_null(), "{field}: {json}");
+    }
+    assert_eq!(json["verdict"], "unknown");
+    assert!(json["request"]["free_bytes_per_bank"].is_null());
+    let back: Explanation = serde_json::from_value(json).unwrap();
+    assert_eq!(back, explained);
+}

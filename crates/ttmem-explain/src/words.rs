@@ -1,0 +1,71 @@
+//! Words that several sentences use.
+
+use crate::moment::Caller;
+use ttmem_api::{MemoryClass, size_text};
+
+/// Sizes that stand beside each other: exact where rounding would make two of them look the same.
+pub(crate) fn sizes<const N: usize>(sizes: [u64; N]) -> [String; N] {
+    let rounded = sizes.map(size_text);
+    let alike = (0..N).any(|one| {
+        (0..one).any(|other| sizes[one] != sizes[other] && rounded[one] == rounded[other])
+    });
+    if alike {
+        sizes.map(|size| format!("{size} B"))
+    } else {
+        rounded
+    }
+}
+
+/// An address as the runtime prints it, and as people search for it.
+pub(crate) fn address(address: u64) -> String {
+    format!("{address} ({address:#x})")
+}
+
+pub(crate) fn class(class: Option<MemoryClass>) -> &'static str {
+    match class {
+        Some(MemoryClass::Dram) => "DRAM",
+        Some(MemoryClass::L1) => "L1",
+        Some(MemoryClass::L1Small) => "L1_SMALL",
+        Some(MemoryClass::Trace) => "TRACE",
+        Some(MemoryClass::System) => "system memory",
+        Some(MemoryClass::Other) | None => "memory",
+    }
+}
+
+/// Where the memory is, at the begin of a sentence.
+pub(crate) fn place(of: Option<MemoryClass>) -> String {
+    match of {
+        Some(MemoryClass::L1Small | MemoryClass::Trace) => format!("The {} region", class(of)),
+        Some(MemoryClass::System | MemoryClass::Other) | None => "The memory".to_owned(),
+        Some(MemoryClass::Dram | MemoryClass::L1) => class(of).to_owned(),
+    }
+}
+
+/// Who asked: the operation, the line, or nobody in particular.
+pub(crate) fn who(caller: &Caller) -> String {
+    let line = caller.python.as_deref().map(short_line);
+    match (&caller.operation, line) {
+        (Some(operation), Some(line)) => format!("{operation} at {line}"),
+        (Some(operation), None) => operation.clone(),
+        (None, Some(line)) => format!("the allocation at {line}"),
+        (None, None) => "the allocation".to_owned(),
+    }
+}
+
+/// `model.py:57` of `/home/me/model.py:57 forward`.
+pub(crate) fn short_line(python: &str) -> &str {
+    let place = python.split(' ').next().unwrap_or(python);
+    place.rsplit('/').next().unwrap_or(place)
+}
+
+pub(crate) fn banks(banks: Option<u32>) -> String {
+    match banks {
+        Some(1) => "its bank".to_owned(),
+        Some(banks) => format!("each of {banks} banks"),
+        None => "each bank".to_owned(),
+    }
+}
+
+pub(crate) fn buffers(number: u64) -> String {
+    format!("{number} buffer{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,208 @@
+//! The last failures, each with what an explanation needs of the moment it happened in.
+//!
+//! A refused allocation keeps the blocks of its allocator, a clash the buffers in the way. Both are
+//! copied when the event is applied, since a moment later they may be gone, and both are bounded: in
+//! number, in blocks, and in how many blocks a process can make the ledger copy for each event that
+//! it sends.
+
+use crate::process::{Process, ProcessIdentity};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use ttmem_account::{Account, BufferRow, Capacity};
+use ttmem_event::{CbKind, Class, CoreSet, CoresId, Event, EventKind, MeshId, ProgramId, TextId};
+
+const MAX_FAILURES: usize = 64;
+
+/// Blocks over all failures, of 48 bytes each.
+const MAX_BLOCKS: usize = 1 << 18;
+
+/// Blocks of one failure.
+const MAX_MOMENT_BLOCKS: u64 = 1 << 16;
+
+/// Blocks that a process may have copied from the start, and more for each of its events: a process
+/// that fails in a loop must not make the ledger copy its allocator every time.
+const FIRST_BLOCKS: u64 = 1 << 17;
+const BLOCKS_PER_EVENT: u64 = 16;
+
+/// A block at the moment of a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MomentBlock {
+    pub address: u64,
+    pub per_bank_bytes: u64,
+    /// When it was placed.
+    pub time: u64,
+    pub operation: Option<Arc<str>>,
+}
+
+const _: () = assert!(size_of::<MomentBlock>() <= 48);
+
+/// A failure, and what was true then.
+#[derive(Clone, Debug)]
+pub struct FailureMoment {
+    /// When it happened; if several times in a row, the first of them.
+    pub time: u64,
+    /// How often it happened in a row, with the same figures.
+    pub times: u64,
+    pub identity: ProcessIdentity,
+    /// The ledger's numbers of its devices.
+    pub devices: Vec<u32>,
+    /// The event that reported it: an allocation that failed, or a clash.
+    pub event: EventKind,
+    /// The operation that failed, or the program.
+    pub operation: Option<Arc<str>>,
+    /// The cores of a clash.
+    pub cores: Option<CoreSet>,
+    /// Where the storage of a clash begins.
+    pub storage_start: Option<u64>,
+    /// Whether it is dataflow buffers and scratchpads, not circular buffers.
+    pub is_dataflow: bool,
+    /// What the allocator has.
+    pub capacity: Option<Capacity>,
+    /// The allocator's blocks, or the buffers in the way; `None` if there were too many.
+    pub blocks: Option<Arc<[MomentBlock]>>,
+}
+
+/// The last failures, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Failures {
+    kept: VecDeque<Arc<FailureMoment>>,
+    blocks: usize,
+    /// Failures that are no longer kept.
+    pub omitted: u64,
+}
+
+impl Failures {
+    /// Newest first.
+    pub fn iter(&self) -> impl Iterator<Item = &FailureMoment> {
+        self.kept.iter().rev().map(|each| &**each)
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Keeps the moment of a failure that was just applied.
+    pub(crate) fn keep(&mut self, process: &mut Process, event: &Event) {
+        if let Some(last) = self.kept.back_mut()
+            && last.identity == process.facts.identity
+            && last.event == event.kind
+        {
+            // Its time stays that of its blocks.
+            Arc::make_mut(last).times += 1;
+            return;
+        }
+        let moment = moment(process, event);
+        self.blocks += count(&moment);
+        self.kept.push_back(Arc::new(moment));
+        while self.kept.len() > MAX_FAILURES || (self.blocks > MAX_BLOCKS && self.kept.len() > 1) {
+            if let Some(oldest) = self.kept.pop_front() {
+                self.blocks -= count(&oldest);
+                self.omitted += oldest.times;
+            }
+        }
+    }
+}
+
+fn count(moment: &FailureMoment) -> usize {
+    moment.blocks.as_ref().map_or(0, |blocks| blocks.len())
+}
+
+fn moment(process: &mut Process, event: &Event) -> FailureMoment {
+    let account = &process.account;
+    let (mesh, class, operation) = match event.kind {
+        EventKind::AllocationFailed {
+            mesh,
+            class,
+            operation,
+            ..
+        } => (mesh, class, text(account, operation)),
+        EventKind::Clashed { mesh, program, .. } => {
+            let program = account.program(program);
+            let name = program.and_then(|program| text(account, program.name));
+            (mesh, Class::L1, name)
+        }
+        _no_failure => (MeshId(0), Class::L1, None),
+    };
+    let (cores, storage) = match event.kind {
+        EventKind::Clashed { program, cores, .. } => (
+            account.facts().definitions.cores(cores).copied(),
+            lowest_storage(account, program),
+        ),
+        _refused => (None, None),
+    };
+    let known = account.mesh(mesh);
+    let slots = known.map(|mesh| Arc::clone(&mesh.devices));
+    let devices = slots.iter().flat_map(|slots| slots.iter());
+    let devices = devices.filter_map(|slot| process.devices.get(*slot as usize));
+    let capacity = known.and_then(|mesh| mesh.allocators[class.index()].capacity);
+    let moment = FailureMoment {
+        time: event.time,
+        times: 1,
+        identity: process.facts.identity.clone(),
+        devices: devices.copied().collect(),
+        event: event.kind,
+        operation,
+        cores,
+        storage_start: storage.map(|(address, _kind)| address),
+        is_dataflow: storage
+            .is_some_and(|(_address, kind)| matches!(kind, CbKind::Dataflow | CbKind::Scratchpad)),
+        capacity,
+        blocks: None,
+    };
+    let blocks = blocks(process, mesh, class, &event.kind);
+    FailureMoment { blocks, ..moment }
+}
+
+fn text(account: &Account, id: TextId) -> Option<Arc<str>> {
+    let text = account.facts().definitions.text(id).cloned();
+    text.filter(|text| !text.is_empty())
+}
+
+/// The lowest storage of a program that lies in no buffer.
+fn lowest_storage(account: &Account, program: ProgramId) -> Option<(u64, CbKind)> {
+    let program = account.program(program)?;
+    let devices = 0..account.facts().devices.len();
+    let devices = devices.filter_map(|slot| program.on_device(u32::try_from(slot).ok()?));
+    let storage = devices.flat_map(|on| on.cbs());
+    let storage = storage.filter(|cb| !cb.kind.borrows());
+    let lowest = storage.min_by_key(|cb| cb.address)?;
+    Some((lowest.address, lowest.kind))
+}
+
+/// The blocks that explain a failure, as far as the process may have them copied.
+fn blocks(
+    process: &mut Process,
+    mesh: MeshId,
+    class: Class,
+    event: &EventKind,
+) -> Option<Arc<[MomentBlock]>> {
+    let account = &process.account;
+    let buffers = account.mesh(mesh)?.allocators[class.index()].buffers;
+    let budget = FIRST_BLOCKS.saturating_add(account.order().saturating_mul(BLOCKS_PER_EVENT));
+    let copied = process.copied_blocks.saturating_add(buffers);
+    if buffers > MAX_MOMENT_BLOCKS || copied > budget {
+        return None;
+    }
+    let matters = |row: &&BufferRow| match *event {
+        // What lies above the storage is not in its way.
+        EventKind::Clashed { region_end, .. } => row.address < region_end,
+        // Buffers of single cores are in the way of all others, which take every bank.
+        _refused => row.cores_id == CoresId::NONE || class == Class::L1,
+    };
+    let rows = account.allocator_rows(mesh, class).filter(matters);
+    let blocks = rows.map(|row| MomentBlock {
+        address: row.address,
+        per_bank_bytes: row.per_bank_bytes,
+        time: row.time,
+        operation: text(account, row.operation),
+    });
+    let blocks = blocks.collect();
+    process.copied_blocks = copied;
+    Some(blocks)
+}

@@ -421,19 +421,16 @@ impl Ledger {
             |account, limits, follower| account.apply_within(event, limits, follower, work),
         );
         match outcome {
-            Ok(_finished) => match event.kind {
-                EventKind::Marked { name, number } => {
-                    let process = self.process(index);
-                    let name = process.and_then(|known| known.account.definitions.text(name));
-                    let name = name.cloned();
-                    let name = name.unwrap_or_else(|| Arc::from(""));
-                    self.begin_stretch(event.time, name, number, Some(index));
+            Ok(_finished) => {
+                if matches!(
+                    event.kind,
+                    EventKind::Marked { .. }
+                        | EventKind::AllocationFailed { .. }
+                        | EventKind::Clashed { .. }
+                ) {
+                    self.note_moment(index, event);
                 }
-                EventKind::AllocationFailed { .. } | EventKind::Clashed { .. } => {
-                    self.keep_failure(index, event);
-                }
-                _others => {}
-            },
+            }
             Err(anomaly) => {
                 if let Some(effects) = effects {
                     effects.push(Effect {
@@ -451,8 +448,16 @@ impl Ledger {
         outcome
     }
 
+    /// Keeps what a mark or a failure wants kept of its moment.
     #[cold]
-    fn keep_failure(&mut self, index: u32, event: &Event) {
+    #[inline(never)]
+    fn note_moment(&mut self, index: u32, event: &Event) {
+        if let EventKind::Marked { name, number } = event.kind {
+            let process = self.process(index);
+            let name = process.and_then(|known| known.account.definitions.text(name));
+            let name = name.cloned().unwrap_or_else(|| Arc::from(""));
+            return self.begin_stretch(event.time, name, number, Some(index));
+        }
         let process = self.processes.get_mut(index as usize);
         if let Some(process) = process.and_then(Option::as_mut) {
             Arc::make_mut(&mut self.failures).keep(process, event);

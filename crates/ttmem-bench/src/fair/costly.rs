@@ -24,16 +24,17 @@ pub(super) fn events(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
     events.collect()
 }
 
-fn allocated(mesh: MeshId, number: u64) -> EventKind {
+/// A buffer of one bank, each at an address of its own.
+pub(super) fn allocated(mesh: MeshId, number: u64, bytes: u64) -> EventKind {
     EventKind::BufferAllocated {
         mesh,
         buffer: BufferId(number),
         class: Class::Dram,
         layout: Layout::Interleaved,
         direction: Direction::BottomUp,
-        address: number * SIZE,
-        requested_bytes: SIZE,
-        per_bank_bytes: SIZE,
+        address: number * bytes,
+        requested_bytes: bytes,
+        per_bank_bytes: bytes,
         page_bytes: 1024,
         cores: CoresId::NONE,
         operation: TextId::NONE,
@@ -42,7 +43,7 @@ fn allocated(mesh: MeshId, number: u64) -> EventKind {
 }
 
 pub(super) fn allocations(numbers: Range<u64>) -> Vec<Event> {
-    events(numbers.map(|number| allocated(MESH, number)))
+    events(numbers.map(|number| allocated(MESH, number, SIZE)))
 }
 
 fn frees(mesh: MeshId, numbers: Range<u64>) -> Vec<Event> {
@@ -87,7 +88,9 @@ pub(super) fn busy(options: &AttackOptions) -> Result<()> {
 /// Allocates and frees on each of many meshes in turn.
 pub(super) fn on_meshes(client: &mut WireClient, meshes: Range<u32>) -> Result<()> {
     loop {
-        let each = meshes.clone().map(|id| allocated(MeshId(id), id.into()));
+        let each = meshes
+            .clone()
+            .map(|id| allocated(MeshId(id), id.into(), SIZE));
         client.send(&events(each))?;
         let numbers = u64::from(meshes.start)..u64::from(meshes.end);
         client.send(&frees(MESH, numbers))?;

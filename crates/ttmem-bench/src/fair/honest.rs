@@ -1,5 +1,6 @@
 //! The honest process: a client of each protocol, and what it knows that the server must show.
 
+use super::costly::allocated;
 use crate::harness::{OwnServer, median, mesh, n150};
 use crate::old_client::{GENERATION, ask};
 use crate::wire_client::WireClient;
@@ -10,9 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
 use ttmem_event::legacy::{Request, RequestKind};
-use ttmem_event::{
-    BufferId, Class, CoresId, Definition, Direction, Event, EventKind, Layout, MeshId, TextId,
-};
+use ttmem_event::{BufferId, Definition, Event, EventKind, MeshId};
 
 /// Events of a round trip: an operation or two.
 const EVENTS: u64 = 16;
@@ -74,7 +73,7 @@ impl Honest {
         let mut events = Vec::new();
         for number in self.numbers(0) {
             events.extend([
-                allocated(number),
+                allocated(MESH, number, SIZE),
                 EventKind::BufferFreed {
                     mesh: MESH,
                     buffer: BufferId(number.saturating_sub(LIVE)),
@@ -151,23 +150,6 @@ impl Honest {
             wrong.push(format!("{found} of 2 processes are shown"));
         }
         Ok((!wrong.is_empty()).then(|| format!("BLIND: {}", wrong.join("; "))))
-    }
-}
-
-fn allocated(number: u64) -> EventKind {
-    EventKind::BufferAllocated {
-        mesh: MESH,
-        buffer: BufferId(number),
-        class: Class::Dram,
-        layout: Layout::Interleaved,
-        direction: Direction::BottomUp,
-        address: number * SIZE,
-        requested_bytes: SIZE,
-        per_bank_bytes: SIZE,
-        page_bytes: 1024,
-        cores: CoresId::NONE,
-        operation: TextId::NONE,
-        banks: 1,
     }
 }
 

@@ -40,6 +40,36 @@ fn questions_between_reports_see_what_was_reported_before_them() {
 }
 
 #[test]
+fn questions_on_hundreds_of_connections_are_all_answered_in_order() {
+    let server = TestServer::start(&[]);
+    let questions: Vec<Request> = (100..164).map(query).collect();
+    let mut clients: Vec<OldClient> = (0..300)
+        .map(|_| OldClient::connect(&server.socket(), Generation::G4))
+        .collect();
+    for client in &mut clients {
+        client.send_all(&questions);
+    }
+    // Some leave while they wait for their turn, some send nothing more.
+    let mut number = 0;
+    clients.retain(|client| {
+        number += 1;
+        if number % 7 == 0 {
+            let half = client.stream.shutdown(std::net::Shutdown::Write);
+            half.expect("it is connected");
+        }
+        number % 5 != 0
+    });
+    for client in &mut clients {
+        for device in 100..164 {
+            let nothing = response(Generation::G4, device, &Totals::default());
+            assert_eq!(client.reply(), nothing);
+        }
+    }
+    let mut late = OldClient::connect(&server.socket(), Generation::G4);
+    assert_eq!(late.totals(0), Totals::default());
+}
+
+#[test]
 fn twenty_thousand_questions_of_a_slow_reader_harm_nobody_else() {
     let server = TestServer::start(&[]);
     let mut other = OldClient::connect(&server.socket(), Generation::G3);

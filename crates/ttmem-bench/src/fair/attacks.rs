@@ -6,6 +6,7 @@ use crate::old_client::GENERATION;
 use crate::wire_client::WireClient;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -186,6 +187,13 @@ fn flood_old(options: &AttackOptions, kind: RequestKind, connections: usize) -> 
             let _full = stream.write(&bytes);
             let _none = stream.read(&mut answers);
         }
+        // It attacks the server, not the processor: a loop that spins would slow anybody.
+        let interest = PollFlags::IN | PollFlags::OUT;
+        let mut fds: Vec<PollFd<'_>> = streams
+            .iter()
+            .map(|stream| PollFd::new(stream, interest))
+            .collect();
+        poll(&mut fds, None)?;
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::collected::Collected;
 use super::dump_requests::{DumpRequest, DumpRequests};
-use super::session::MAX_OUTSTANDING;
 use crate::ledger_thread::{Command, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
@@ -28,6 +27,8 @@ pub(super) enum Pause {
     Done,
     /// Its earlier questions must be answered.
     Answers,
+    /// Its process has as many questions under way as it may.
+    Turn,
     /// The process behind it, which claims this pid, must be known: it is its first report.
     Identity(i32),
 }
@@ -38,6 +39,8 @@ pub(super) struct Requester {
     pub(super) session: SessionNumber,
     pub(super) pid: Option<u32>,
     pub(super) outstanding: u32,
+    /// How many questions its process may ask.
+    pub(super) room: u32,
     /// Whether its reports are dropped; its questions are answered.
     pub(super) is_dropped: bool,
     pub(super) numbering: BufferTypeNumbering,
@@ -88,8 +91,8 @@ impl LegacyProtocol {
             match request.kind {
                 RequestKind::Query | RequestKind::DeviceInfoQuery if self.peer_gone => {}
                 RequestKind::Query | RequestKind::DeviceInfoQuery => {
-                    if requester.outstanding + collected.answers >= MAX_OUTSTANDING {
-                        break Pause::Answers;
+                    if collected.answers >= requester.room {
+                        break Pause::Turn;
                     }
                     collected.answers += 1;
                     let query = Command::LegacyQuery(requester.session, generation, request);

@@ -238,6 +238,10 @@ impl Ingest {
         self.publish_client_count();
         let _closed = self.poller.remove(&session.stream);
         self.give_back(number, &session);
+        if matches!(session.protocol, Protocol::Legacy(_)) {
+            let source = session.source(number);
+            self.questions.leave(source, number, session.outstanding);
+        }
         if let Some(reason) = reason {
             self.config.log.note(Note::ConnectionClosed {
                 pid: session.pid,

@@ -16,6 +16,7 @@ mod lifetimes;
 mod poll;
 mod processes;
 mod protocols;
+mod questions;
 mod rate;
 mod recovery;
 mod session;
@@ -33,6 +34,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use poll::{Poller, Token};
 use processes::Processes;
+use questions::Questions;
 pub(crate) use recovery::Recovery;
 use rustix::event::epoll::EventFlags;
 use session::{Protocol, Session};
@@ -78,6 +80,9 @@ const STALL_BYTES: u64 = 64 << 10;
 const READ_BYTES: usize = 256 << 10;
 const FEW: usize = 2;
 
+/// What a read costs beside its bytes: a process's share must not last for hundreds of connections.
+const READ_COST_BYTES: usize = 2 << 10;
+
 /// The least that is read at once from a connection that may be read.
 const LEAST_READ_BYTES: usize = 16 << 10;
 
@@ -88,7 +93,7 @@ const GATHER: Duration = Duration::from_micros(50);
 const GATHER_BELOW_BYTES: usize = 32 << 10;
 
 /// Answers sent before connections have their turn: each may bring the next question.
-const ANSWERS: usize = 256;
+const ANSWERS: usize = 64;
 
 /// Connections accepted before the existing ones have their turn.
 const ACCEPTS: usize = 64;
@@ -133,6 +138,7 @@ pub(crate) struct Ingest {
     silent: SilentSessions,
     segment_limit_logged: bool,
     dump_requests: DumpRequests,
+    questions: Questions,
     accept_failures: Option<AcceptFailures>,
 }
 
@@ -190,6 +196,7 @@ impl Ingest {
             read_share: READ_BYTES,
             segment_limit_logged: false,
             dump_requests: DumpRequests::default(),
+            questions: Questions::default(),
             accept_failures: None,
         })
     }
@@ -214,6 +221,7 @@ impl Ingest {
                 self.serve(Token::decode(event.data), event.flags, now);
             }
             self.handle_timers(Instant::now());
+            self.resume_questions();
             let few = (1..GATHER_BELOW_BYTES).contains(&self.bytes_this_round);
             if few && now.duration_since(last_round) < BUSY_LOOP {
                 std::thread::sleep(GATHER);
@@ -509,8 +517,10 @@ impl Ingest {
                     if let Err(error) = session.send(&bytes) {
                         self.close(number, Some(error.to_string()));
                     } else if matches!(session.protocol, Protocol::Legacy(_)) {
-                        self.handle_legacy(number);
-                        self.close_if_answered(number);
+                        let source = session.source(number);
+                        self.questions.end(source, 1);
+                        self.wait_to_ask(number);
+                        self.ask_next(source);
                     } else {
                         self.update_interest(number);
                     }

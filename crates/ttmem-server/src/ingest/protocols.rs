@@ -5,8 +5,8 @@ use super::collected::Collected;
 use super::legacy::{Pause, Requester};
 use super::session::{Protocol, ReadOutcome, Service};
 use super::{
-    Closed, HANDSHAKE_TIMEOUT, Ingest, LEAST_READ_BYTES, MESSAGE_PAUSE, STALL_TIMEOUT, Source,
-    Timer,
+    Closed, HANDSHAKE_TIMEOUT, Ingest, LEAST_READ_BYTES, MESSAGE_PAUSE, READ_COST_BYTES,
+    STALL_TIMEOUT, Timer,
 };
 use crate::clock::unix_nanos;
 use crate::ledger_thread::{Command, Lane, SessionNumber};
@@ -38,7 +38,7 @@ impl Ingest {
             // Its earlier questions come first; what it sent stays in the socket.
             return self.update_interest(number);
         }
-        let source = session.pid.map_or(Source::Session(number), Source::Pid);
+        let source = session.source(number);
         let read = self.read_from.get(&source).copied().unwrap_or(0);
         if read >= self.read_share {
             // Others have their turn; what it sent is still there in the next round.
@@ -54,7 +54,7 @@ impl Ingest {
         match outcome {
             ReadOutcome::Bytes(count) => {
                 self.bytes_this_round += count;
-                *self.read_from.entry(source).or_default() += count;
+                *self.read_from.entry(source).or_default() += count + READ_COST_BYTES;
                 self.receive(number, &buffer[..count], now);
             }
             ReadOutcome::Empty => {}
@@ -143,10 +143,12 @@ impl Ingest {
             let Some(session) = self.sessions.get_mut(&number) else {
                 return;
             };
+            let source = session.source(number);
             let requester = Requester {
                 session: number,
                 pid: session.pid,
                 outstanding: session.outstanding,
+                room: self.questions.room(source),
                 is_dropped: session.service == Service::Dropped,
                 numbering: self.config.server.buffer_types,
                 time: unix_nanos(),
@@ -157,9 +159,14 @@ impl Ingest {
                 return;
             };
             let pause = legacy.handle(&requester, &mut self.dump_requests, &mut collected);
+            self.questions.ask(source, collected.answers);
             self.dispatch(number, collected);
             match pause {
                 Pause::Done | Pause::Answers => break,
+                Pause::Turn => {
+                    self.wait_to_ask(number);
+                    break;
+                }
                 Pause::Identity(claimed_pid) => self.identify_legacy(number, claimed_pid),
             }
         }

@@ -2,7 +2,7 @@
 
 use super::client::ClientProtocol;
 use super::legacy::LegacyProtocol;
-use super::shares;
+use super::{Source, shares};
 use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use crate::peer;
 use rustix::event::epoll::EventFlags;
@@ -169,6 +169,10 @@ impl Session {
     /// True if that is a change.
     pub(super) fn set_held(&mut self, held: bool) -> bool {
         std::mem::replace(&mut self.held, held) != held
+    }
+
+    pub(super) fn source(&self, number: SessionNumber) -> Source {
+        self.pid.map_or(Source::Session(number), Source::Pid)
     }
 
     /// Whether its peer, which sends nothing more, may still read.

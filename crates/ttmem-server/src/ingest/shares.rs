@@ -141,8 +141,12 @@ impl Ingest {
                 self.shares.clients.give_back(session.holder, 1);
             }
             session.service = Service::Dropped;
-            session.protocol = Protocol::Dropped;
-            session.outstanding = 0;
+            let unanswered = std::mem::take(&mut session.outstanding);
+            if let Protocol::Legacy(_) = std::mem::replace(&mut session.protocol, Protocol::Dropped)
+            {
+                let source = session.source(number);
+                self.questions.leave(source, number, unanswered);
+            }
         }
     }
 

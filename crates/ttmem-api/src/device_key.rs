@@ -38,6 +38,17 @@ impl Device {
     pub fn key(&self) -> DeviceKey {
         DeviceKey::new(self.id, self.unique_id, self.scope.as_deref())
     }
+
+    /// What a person calls it: its number, with an `R` if it is remote, and its board as far as it is known.
+    #[must_use]
+    pub fn short_name(&self) -> String {
+        let remote = if self.remote == Some(true) { "R" } else { "" };
+        let number = format!("{}{remote}", self.id);
+        match &self.board {
+            Some(board) => format!("{number} {board}"),
+            None => number,
+        }
+    }
 }
 
 impl ProcessDevice {

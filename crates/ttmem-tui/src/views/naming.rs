@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Share, percent};
-use ttmem_api::{Device, MemoryClass, Timestamp};
+use ttmem_api::{MemoryClass, Timestamp};
 
 pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme: Theme) -> String {
     let processes = data.processes();
@@ -73,8 +73,4 @@ pub(super) const CLASSES: [MemoryClass; 5] = [
 pub(super) fn class_of(word: &str) -> MemoryClass {
     let found = CLASSES.into_iter().find(|class| class.as_str() == word);
     found.unwrap_or(MemoryClass::Other)
-}
-
-pub(super) fn short(device: &Device, theme: Theme) -> String {
-    format!("{} {}", device.id, known(device.board.as_deref(), theme))
 }

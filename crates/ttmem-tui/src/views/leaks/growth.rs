@@ -9,7 +9,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::naming::{known, short};
+use crate::views::naming::known;
 use crate::widgets::{Canvas, Cell, Column, Table, above, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{Device, DeviceHistory, History, PeakBytes, Timestamp};
@@ -121,7 +121,7 @@ pub(super) fn draw(
         .len()
         .saturating_sub(usize::from(high.saturating_sub(1)));
     table.draw_first(canvas, above(area, high), &rows, |(device, grown)| {
-        let mut cells = vec![Cell::new(short(device, theme))];
+        let mut cells = vec![Cell::new(device.short_name())];
         for class in grown {
             let (by, ink) = difference(class.by(), theme);
             cells.push(Cell::new(format::bytes(class.now)));

@@ -84,7 +84,7 @@ fn draw_strip(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen
     let device = figures.device;
     let bar = (cell.width / 3).clamp(BAR.0, BAR.1);
     let mut pen = canvas.pen(cell, cell.y);
-    draw_name(&mut pen, figures, chosen, theme);
+    draw_name(&mut pen, figures, chosen);
     draw_memory(&mut pen, labels::DRAM, &figures.dram, bar, theme);
     pen.pieces(capacity(&figures.dram, theme));
     pen.pieces(fit(&device.dram));
@@ -157,11 +157,8 @@ fn draw_card(
     }
 }
 
-fn draw_name(pen: &mut Pen<'_>, figures: &Figures<'_>, chosen: bool, theme: Theme) {
-    let device = figures.device;
-    let remote = if device.remote == Some(true) { "R" } else { "" };
-    let board = known(device.board.as_deref(), theme);
-    let name = format!("{}{remote} {board}", device.id);
+fn draw_name(pen: &mut Pen<'_>, figures: &Figures<'_>, chosen: bool) {
+    let name = figures.device.short_name();
     pen.field(&name, NAME, false, name_ink(chosen));
     pen.put(warned(figures), Ink::Warning);
 }

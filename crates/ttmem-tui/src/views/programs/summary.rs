@@ -1,7 +1,7 @@
 //! The line above every page: how many there are, and what the chosen device says of them itself.
 
 use super::super::Chosen;
-use super::super::naming::{known, known_bytes, percent_of, short};
+use super::super::naming::{known, known_bytes, percent_of};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
@@ -31,7 +31,7 @@ impl Programs {
                 return parts;
             }
             Page::Rings => {
-                let title = device.map(|device| format!("device {}", short(device, theme)));
+                let title = device.map(|device| format!("device {}", device.short_name()));
                 let mut parts = vec![(known(title, theme), Ink::Strong)];
                 parts.extend(device.map(|device| (caches(device, theme), Ink::Text)));
                 return parts;
@@ -43,7 +43,7 @@ impl Programs {
             } else {
                 code(device, theme)
             };
-            parts.push((format!("{dot}device {}", short(device, theme)), Ink::Faint));
+            parts.push((format!("{dot}device {}", device.short_name()), Ink::Faint));
             parts.push((words, Ink::Text));
         }
         parts

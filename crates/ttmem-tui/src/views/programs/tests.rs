@@ -125,7 +125,7 @@ fn pages_follow_each_other_and_devices_too() {
     press(&mut view, &data, &mut chosen, "p]");
     let rings = drawn(&mut view, &data, &chosen, SIZES[0]);
     assert!(
-        rings.contains("[rings and caches]") && rings.contains("device 1 "),
+        rings.contains("[rings and caches]") && rings.contains("device 1R "),
         "{rings}"
     );
     // Neither sorted nor filtered: those keys are the app's.

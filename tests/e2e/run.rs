@@ -496,6 +496,9 @@ fn the_library_is_preloaded_before_what_was_there() {
         "export LD_PRELOAD='{library}'\nexport TTMEM_SOCKET='{}'\n",
         socket.display()
     );
+    assert_eq!((code, stdout), (Some(0), lines.clone()));
+    let (code, stdout, _stderr) = variables(command.arg("--python"));
+    let lines = format!("{lines}export TTMEM_PYTHON='1'\n");
     assert_eq!((code, stdout), (Some(0), lines));
 }
 

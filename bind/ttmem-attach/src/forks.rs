@@ -7,7 +7,7 @@
 
 use crate::config_ring_managers::MANAGERS;
 use crate::hooks::{buffers, creating, prefetchers};
-use crate::{open_devices, operation, program_table, quiescence, stacks};
+use crate::{open_devices, operation, program_table, python, quiescence, stacks};
 use std::sync::Once;
 
 /// Has the tables emptied in every child from now on.
@@ -26,6 +26,7 @@ extern "C" fn forget_parent() {
     program_table::forget();
     operation::forget();
     stacks::forget();
+    python::forget();
     creating::forget();
     quiescence::reset_after_fork();
     MANAGERS.forget();

@@ -9,9 +9,9 @@
 //! * `symbols`: the real functions behind those names; `generation`: what release they are like.
 //! * `runtime`: the runtime's objects, read through its own accessors.
 //! * `open_devices`, `program_table` and `mesh_objects`: what is known of its devices, programs and
-//!   config rings; `thread`, `during` and `pending`: what a thread is at.
+//!   config rings; `thread`, `call_context` and `pending`: what a thread is at.
 //! * `quiescence`: moments at which statistics may be compared; `lock_free`: what threads share.
-//! * `stacks`: call stacks, for those who ask for them.
+//! * `python`: the Python stack behind a report; `stacks`: native ones, for those who ask for them.
 //! * `report`: what becomes which event. Nothing there touches the runtime.
 //!
 //! The host must not notice. Nothing runs when the library is loaded; in a process
@@ -47,6 +47,8 @@ mod operation;
 mod pending;
 #[cfg(not(loom))]
 mod program_table;
+#[cfg(not(loom))]
+mod python;
 #[cfg(not(loom))]
 mod quiescence;
 #[cfg(not(loom))]

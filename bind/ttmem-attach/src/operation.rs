@@ -6,7 +6,9 @@
 //! operation's. An address that is in no exported function has no name.
 
 use crate::lock_free::address_map::{AddressMap, Slot};
+use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
+use std::collections::HashMap;
 use ttmem_event::TextId;
 
 /// Names by the address that was returned to: asking the loader searches all its symbols.
@@ -14,9 +16,25 @@ use ttmem_event::TextId;
 /// Four times as many as there are such places in ttnn today.
 static NAMES: AddressMap<TextId, 4096> = AddressMap::new([const { Slot::new() }; 4096]);
 
+/// The names themselves, for texts that begin with one.
+static TEXTS: PerProcess<HashMap<TextId, String>> = PerProcess::new();
+
 /// Forgets the names, whose texts are the parent's.
 pub(crate) fn forget() {
     NAMES.forget();
+    TEXTS.forget();
+}
+
+/// The name that an operation's text has; empty if there is none.
+pub(crate) fn name(text: TextId) -> String {
+    TEXTS.lock().get(&text).cloned().unwrap_or_default()
+}
+
+/// The text of a name.
+pub(crate) fn named(name: &str) -> TextId {
+    let text = report::tracker().text(name);
+    TEXTS.lock().entry(text).or_insert_with(|| name.to_owned());
+    text
 }
 
 /// The text of the operation that enqueues its programs at an address.
@@ -45,7 +63,7 @@ fn text_by(
         .as_deref()
         .and_then(name_in)
         .or(usual)
-        .map_or(TextId::NONE, |name| report::tracker().text(name));
+        .map_or(TextId::NONE, named);
     NAMES.insert(address, Box::leak(Box::new(text)));
     text
 }

@@ -11,7 +11,7 @@ use crate::runtime::allocator::{CLASSES, Regions};
 use crate::runtime::buffer::Buffer;
 use crate::runtime::device::{Chip, Mesh};
 use crate::runtime::per_core::Part;
-use crate::stacks;
+use crate::{python, stacks};
 use std::sync::OnceLock;
 use ttmem_client::{Config, Tracker};
 use ttmem_event::catalogue::Arch;
@@ -35,6 +35,7 @@ fn configure() {
     TRACKER.get_or_init(|| {
         let variable = std::env::var_os(stacks::VARIABLE);
         stacks::configure(variable.as_deref());
+        python::configure(std::env::var_os(python::VARIABLE).as_deref());
         Tracker::start(Config {
             source: Source::Attached,
             ..Config::from_env()
@@ -295,7 +296,7 @@ pub(crate) fn program(program: ProgramId, name: TextId, runtime_id: u64, object:
     let pointer = u64::try_from(object).unwrap_or_default();
     tracker().track(EventKind::ProgramCreated {
         program,
-        name,
+        name: python::origin(name),
         runtime_id,
         pointer,
     });

@@ -13,9 +13,22 @@ pub struct Definitions {
 }
 
 impl Definitions {
+    /// A text, whole.
     #[must_use]
     pub fn text(&self, id: TextId) -> Option<&Arc<str>> {
         self.texts.get(id.0)
+    }
+
+    /// The name that a text begins with: its first line.
+    #[must_use]
+    pub fn name(&self, id: TextId) -> Option<&str> {
+        self.text(id).map(|text| name_and_stack(text).0)
+    }
+
+    /// The Python stack behind that name, the innermost frame first; none if there is none.
+    pub fn python_stack(&self, id: TextId) -> impl Iterator<Item = &str> {
+        let stack = self.text(id).map(|text| name_and_stack(text).1);
+        stack.unwrap_or_default().lines()
     }
 
     #[must_use]
@@ -36,6 +49,13 @@ impl Definitions {
     pub(crate) fn insert_cores(&mut self, id: CoresId, cores: CoreSet) {
         self.cores.insert(id.0, cores);
     }
+}
+
+/// A text in its two parts: an operation's is followed by the Python stack that called it, a line
+/// for each frame, where one was recorded.
+#[must_use]
+pub fn name_and_stack(text: &str) -> (&str, &str) {
+    text.split_once('\n').unwrap_or((text, ""))
 }
 
 /// Definitions in a layer that is still written to: what a reader makes us copy at most.

@@ -34,7 +34,7 @@ mod untracked;
 pub use account::{Account, AccountFacts, AccountRows, ConfigRingKey, Released};
 pub use anomaly::{Anomalies, Anomaly};
 pub use buffers::BufferRow;
-pub use definitions::Definitions;
+pub use definitions::{Definitions, name_and_stack};
 pub use device::{CacheCounters, Capacity, ChipKey, ComputeL1, HeldDevice};
 pub use gauge::{Gauge, Peak};
 pub use legacy_cbs::LegacyCb;

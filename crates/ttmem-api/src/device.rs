@@ -481,6 +481,8 @@ pub struct PeakGroup {
     pub departed: bool,
     /// The operation of buffers or the program of storage and kernels, where known.
     pub name: Option<String>,
+    /// The line of Python that they come from, where lines are reported.
+    pub line: Option<String>,
     /// How many buffers, storage entries or kernels.
     pub count: u64,
     /// Their bytes on the device.

@@ -26,6 +26,7 @@ mod l1map;
 mod last;
 mod problem;
 mod process;
+mod python;
 pub mod routes;
 mod rows;
 mod schema_version;
@@ -58,6 +59,7 @@ pub use problem::{Forgotten, Marked, Problem};
 pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released,
 };
+pub use python::{is_users_code, user_frame};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, HexId, KernelKind, MemoryClass,
-    SchemaVersion, SortBy, Timestamp, routes,
+    SchemaVersion, SortBy, Timestamp, routes, user_frame,
 };
 
 /// Some rows, and where the next ones begin.
@@ -88,6 +88,17 @@ pub struct BufferRow {
     /// The native call stack it was allocated under, where stacks are reported: the innermost frame
     /// first, each as `library+0xoffset symbol`, symbols as the linker has them.
     pub stack: Option<Vec<String>>,
+    /// The Python stack it was allocated under, where lines are reported: the innermost frame
+    /// first, each as `file:line function`.
+    pub python: Option<Vec<String>>,
+}
+
+impl BufferRow {
+    /// The line of Python that it comes from: the innermost of the user's own code.
+    #[must_use]
+    pub fn python_line(&self) -> Option<&str> {
+        user_frame(self.python.iter().flatten().map(String::as_str))
+    }
 }
 
 /// One kernel of a live program.
@@ -242,6 +253,8 @@ pub struct BufferQuery {
     pub class: Option<MemoryClass>,
     /// Whose operation contains this text, whatever the case.
     pub operation: Option<String>,
+    /// Whose Python stack contains this text, whatever the case.
+    pub python: Option<String>,
     /// That take at least so much on a device.
     pub min_bytes: Option<u64>,
     /// Allocated at this time or later.

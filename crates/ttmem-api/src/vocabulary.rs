@@ -206,6 +206,8 @@ words! {
     GroupBy {
         /// The operation they were allocated for.
         Operation = "operation",
+        /// The line of Python that they come from.
+        Line = "line",
         /// What they take on a device.
         Size = "size",
         /// The class.

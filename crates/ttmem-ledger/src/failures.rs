@@ -31,7 +31,8 @@ pub struct MomentBlock {
     pub per_bank_bytes: u64,
     /// When it was placed.
     pub time: u64,
-    pub operation: Option<Arc<str>>,
+    /// The text of its operation, with the Python stack that is behind it.
+    pub origin: Option<Arc<str>>,
 }
 
 const _: () = assert!(size_of::<MomentBlock>() <= 48);
@@ -48,8 +49,8 @@ pub struct FailureMoment {
     pub devices: Vec<u32>,
     /// The event that reported it: an allocation that failed, or a clash.
     pub event: EventKind,
-    /// The operation that failed, or the program.
-    pub operation: Option<Arc<str>>,
+    /// The text of the operation that failed, or of the program, with the Python stack behind it.
+    pub origin: Option<Arc<str>>,
     /// The cores of a clash.
     pub cores: Option<CoreSet>,
     /// Where the storage of a clash begins.
@@ -115,7 +116,7 @@ fn count(moment: &FailureMoment) -> usize {
 
 fn moment(process: &mut Process, event: &Event) -> FailureMoment {
     let account = &process.account;
-    let (mesh, class, operation) = match event.kind {
+    let (mesh, class, origin) = match event.kind {
         EventKind::AllocationFailed {
             mesh,
             class,
@@ -147,7 +148,7 @@ fn moment(process: &mut Process, event: &Event) -> FailureMoment {
         identity: process.facts.identity.clone(),
         devices: devices.copied().collect(),
         event: event.kind,
-        operation,
+        origin,
         cores,
         storage_start: storage.map(|(address, _kind)| address),
         is_dataflow: storage
@@ -200,7 +201,7 @@ fn blocks(
         address: row.address,
         per_bank_bytes: row.per_bank_bytes,
         time: row.time,
-        operation: text(account, row.operation),
+        origin: text(account, row.operation),
     });
     let blocks = blocks.collect();
     process.copied_blocks = copied;

@@ -44,6 +44,6 @@ pub use ttmem_account::{
     Account, AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity,
     ComputeL1, ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh,
     NotTracked, PagesView, Peak, PeakSet, Released, Totals, config_ring, last_replays,
-    peak_composition as peak, program, totals,
+    name_and_stack, peak_composition as peak, program, totals,
 };
 pub use view::{DepartedView, DeviceResidents, Owner, ProcessRef, ProcessView, Table, View};

@@ -301,7 +301,7 @@ pub(crate) struct RunOptions {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) attach: EnvOptions,
+    pub(crate) attach: AttachOptions,
 
     /// Do without that library, for programs that are linked with libttmem.
     #[arg(long)]
@@ -313,6 +313,10 @@ pub(crate) struct RunOptions {
     /// program microseconds.
     #[arg(long, value_name = "BYTES", env = "TTMEM_STACKS")]
     pub(crate) stacks: Option<u64>,
+
+    /// Leave out the line of Python behind each allocation, program and failure.
+    #[arg(long)]
+    pub(crate) no_python: bool,
 
     /// Show the terminal view while the program runs.
     ///
@@ -328,6 +332,16 @@ pub(crate) struct RunOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnvOptions {
+    #[command(flatten)]
+    pub(crate) attach: AttachOptions,
+
+    /// Record the line of Python behind each allocation, program and failure, as `run` does.
+    #[arg(long)]
+    pub(crate) python: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachOptions {
     /// The library that tracks programs; without it, looked for beside this program.
     #[arg(long, value_name = "PATH", env = "TTMEM_ATTACH_LIBRARY")]
     pub(crate) library: Option<PathBuf>,

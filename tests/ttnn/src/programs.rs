@@ -42,7 +42,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 24] = {
+pub const PROGRAMS: [Program; 25] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -72,6 +72,7 @@ pub const PROGRAMS: [Program; 24] = {
         on_any("reopened_sizes"),
         on_any("reopened_grids"),
         on_any("stacks"),
+        on_any("python_lines"),
         Program {
             name: "sub_meshes",
             needs_mesh: true,

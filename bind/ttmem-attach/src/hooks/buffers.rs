@@ -11,7 +11,7 @@ use crate::runtime::buffer::{self, Buffer, BufferAccessors};
 use crate::runtime::creation::{self, CREATING, Creation};
 use crate::runtime::{Object, TwoWords, per_core};
 use crate::thread::Block;
-use crate::{quiescence, report, thread};
+use crate::{python, quiescence, report, thread};
 use std::sync::atomic::Ordering::Relaxed;
 use ttmem_event::{Class, Direction, EventKind};
 
@@ -99,7 +99,7 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
     };
     note_newest(report::buffer_id(unique_id).0);
     let (mesh, banks) = (device.mesh, device.banks(facts.class));
-    let operation = creating::current_operation();
+    let operation = python::origin(creating::current_operation());
     FAMILY.contain(move || {
         report::buffer_allocated(
             mesh, unique_id, &facts, address, banks, direction, operation,
@@ -133,7 +133,7 @@ fn report_parts(
     let unique_id = number.unwrap_or_else(|| creation::begin(buffer, &facts));
     device.has_per_core.set(true);
     note_newest(report::buffer_id(unique_id).0);
-    let operation = creating::current_operation();
+    let operation = python::origin(creating::current_operation());
     FAMILY.contain(|| {
         report::parts_allocated(device.mesh, unique_id, &facts, &parts, direction, operation);
     });

@@ -16,10 +16,8 @@ use super::buffers::FAMILY;
 use super::interpose;
 #[cfg(target_arch = "x86_64")]
 use super::interpose_with_return_address;
-#[cfg(target_arch = "x86_64")]
-use crate::operation;
 use crate::runtime::Object;
-use crate::{report, thread};
+use crate::{operation, thread};
 use ttmem_event::TextId;
 
 /// The operation for which this thread creates a tensor; none outside of ttnn's functions.
@@ -55,7 +53,7 @@ impl Drop for During {
 /// The time in which the runtime allocates something that has a name of its own.
 fn during(name: &str) -> During {
     During::begin(if FAMILY.is_tracking() {
-        FAMILY.contain(|| report::tracker().text(name))
+        FAMILY.contain(|| operation::named(name))
     } else {
         TextId::NONE
     })

@@ -6,7 +6,7 @@ use super::{buffers, creating, interpose, on_exception};
 use crate::call_context::{self, Slot};
 use crate::family::Family;
 use crate::runtime::{Object, buffer, device};
-use crate::{open_devices, quiescence, report};
+use crate::{open_devices, python, quiescence, report};
 use ttmem_event::{BufferId, EventKind, ProgramId};
 
 pub(crate) static FAMILY: Family = Family::new("failures");
@@ -85,7 +85,7 @@ fn report_refused(buffer: Object) -> Option<()> {
             free_bytes: statistics.free,
             largest_free_bytes: statistics.largest_free,
             bank_bytes: statistics.total,
-            operation: creating::current_operation(),
+            operation: python::origin(creating::current_operation()),
         });
         report::stack(mesh, BufferId(0), ProgramId(0));
     });

@@ -25,6 +25,7 @@ pub(crate) mod system_kernels;
 pub(crate) mod traces;
 
 use crate::family::{Family, Unsupported};
+use crate::python;
 use crate::runtime::{
     buffer, circular, cluster, commands, dataflow as dataflow_buffer, device, kernel, program,
     scratchpad,
@@ -77,6 +78,7 @@ pub(crate) fn describe() -> String {
         let lacking = needs.iter().find_map(|need| need.unsupported());
         family.describe(lacking, &mut text);
     }
+    python::describe(&mut text);
     text
 }
 
@@ -86,6 +88,7 @@ pub(crate) fn report_off() {
     for (family, _needs) in FAMILIES {
         family.report_off();
     }
+    python::report_off();
 }
 
 macro_rules! c_name {

@@ -279,6 +279,7 @@ fn everything_comes_back() {
                 "libtt_metal.so+0x1f _ZN2tt4makeEv".into(),
                 "?+0x10".into(),
             ]),
+            python: Some(vec!["/srv/model.py:57 forward".to_owned()]),
         }],
         next: Some("next".into()),
         matched: Some(1),

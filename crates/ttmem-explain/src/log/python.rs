@@ -136,19 +136,8 @@ fn frame(file: &str, line: &str, function: &str) -> Option<Frame> {
     Some(Frame {
         python: python.trim_end().to_owned(),
         operation: None,
-        is_users: is_users(file),
+        is_users: ttmem_api::is_users_code(file),
     })
-}
-
-/// Not of an installed package, of Python itself or of ttnn.
-fn is_users(file: &str) -> bool {
-    const OTHERS: [&str; 4] = [
-        "/site-packages/",
-        "/dist-packages/",
-        "/lib/python3",
-        "ttnn/ttnn/",
-    ];
-    !file.starts_with('<') && !OTHERS.iter().any(|part| file.contains(part))
 }
 
 /// `ttnn.linear` of `out = ttnn.linear(x, …`.

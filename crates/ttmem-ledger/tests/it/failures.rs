@@ -49,7 +49,7 @@ fn a_refused_request_keeps_the_blocks_of_its_allocator_as_they_were() {
     let view = world.view();
     assert_eq!(view.failures.len(), 1);
     let moment = view.failures.iter().next().unwrap();
-    assert_eq!(moment.operation.as_deref(), Some("ttnn.linear"));
+    assert_eq!(moment.origin.as_deref(), Some("ttnn.linear"));
     assert_eq!(&*moment.identity.name, "model");
     assert_eq!(moment.devices, [0]);
     assert_eq!(moment.capacity.unwrap().base, L1_BASE);
@@ -146,5 +146,5 @@ fn a_failure_stays_when_its_process_is_gone() {
     world.depart(model, ttmem_ledger::Departure::Ended);
     let view = world.view();
     let moment = view.failures.iter().next().unwrap();
-    assert_eq!(moment.operation.as_deref(), Some("ttnn.linear"));
+    assert_eq!(moment.origin.as_deref(), Some("ttnn.linear"));
 }

@@ -40,7 +40,7 @@ impl Names {
         });
         let name = |id| match id {
             FieldValue::Text(id) => {
-                let text = account.definitions.text(id)?;
+                let text = account.definitions.name(id)?;
                 Some(Shown::Text(vocabulary::text(text)))
             }
             FieldValue::Cores(id) => {

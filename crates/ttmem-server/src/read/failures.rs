@@ -9,7 +9,7 @@ use ttmem_event::{ClashKind, CoreSet, EventKind};
 use ttmem_explain::{
     BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
 };
-use ttmem_ledger::{FailureMoment, View};
+use ttmem_ledger::{FailureMoment, View, name_and_stack};
 
 pub(super) const DEFAULT_COUNT: u32 = 16;
 
@@ -31,13 +31,14 @@ pub(super) fn failures(view: &View, count: u32) -> Failures {
 
 fn explained(view: &View, moment: &FailureMoment) -> Explanation {
     let devices = moment.devices.iter();
+    let (operation, python) = origin(moment.origin.as_deref());
     let caller = Caller {
         time: Some(Timestamp::from_unix_nanos(moment.time)),
         device_ids: Some(devices.filter_map(|id| view.logical_id(*id)).collect()),
         pid: moment.identity.pid,
         process: vocabulary::known_text(&moment.identity.name),
-        operation: moment.operation.as_deref().and_then(vocabulary::known_text),
-        python: None,
+        operation,
+        python,
     };
     let explanation = explain(&Moment {
         caller,
@@ -123,19 +124,29 @@ fn failure(moment: &FailureMoment) -> Failure {
 }
 
 fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> {
-    let blocks = moment.blocks.as_ref()?.iter().map(|block| HeldBlock {
-        address: block.address,
-        size_bytes: block.per_bank_bytes,
-        owner: BlockOwner {
-            pid: moment.identity.pid,
-            process: vocabulary::known_text(&moment.identity.name),
-            python: None,
-            operation: block.operation.as_deref().and_then(vocabulary::known_text),
-            class: Some(class),
-            since: Some(Timestamp::from_unix_nanos(block.time)),
-        },
+    let blocks = moment.blocks.as_ref()?.iter().map(|block| {
+        let (operation, python) = origin(block.origin.as_deref());
+        HeldBlock {
+            address: block.address,
+            size_bytes: block.per_bank_bytes,
+            owner: BlockOwner {
+                pid: moment.identity.pid,
+                process: vocabulary::known_text(&moment.identity.name),
+                python,
+                operation,
+                class: Some(class),
+                since: Some(Timestamp::from_unix_nanos(block.time)),
+            },
+        }
     });
     Some(blocks.collect())
+}
+
+/// The operation that a text names, and the line of Python behind it.
+fn origin(text: Option<&str>) -> (Option<String>, Option<String>) {
+    let (name, stack) = name_and_stack(text.unwrap_or_default());
+    let line = ttmem_api::user_frame(stack.lines());
+    (vocabulary::known_text(name), line.map(vocabulary::text))
 }
 
 /// As the runtime writes them.

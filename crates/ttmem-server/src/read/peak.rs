@@ -1,9 +1,10 @@
 //! What was live when a device, or a process on it, held most.
 
 use super::vocabulary;
+use std::collections::HashMap;
 use ttmem_api::{HexId, PeakContents, PeakGroup, PeakOf, SCHEMA, Timestamp};
 use ttmem_event::Class;
-use ttmem_ledger::{GaugeKind, View};
+use ttmem_ledger::{GaugeKind, View, name_and_stack};
 
 /// The most groups that are listed; the smallest are put together.
 const MAX_GROUPS: usize = 1000;
@@ -20,6 +21,36 @@ pub(super) fn gauge(of: PeakOf) -> Option<GaugeKind> {
         PeakOf::Kernel => GaugeKind::Kernel,
         PeakOf::Other => return None,
     })
+}
+
+/// Groups by operation and line of Python, the most bytes first: calls that differ further out are
+/// one group.
+fn by_line(groups: &[ttmem_ledger::PeakGroup]) -> Vec<PeakGroup> {
+    let mut found: HashMap<_, (u64, u64)> = HashMap::new();
+    for group in groups {
+        let (name, stack) = name_and_stack(group.name.as_deref().unwrap_or_default());
+        let line = ttmem_api::user_frame(stack.lines());
+        let key = (group.pid, group.departed, name, line);
+        let (count, bytes) = found.entry(key).or_default();
+        *count += group.count;
+        *bytes = bytes.saturating_add(group.bytes);
+    }
+    let found = found.into_iter();
+    let named = found.map(|((pid, departed, name, line), (count, bytes))| PeakGroup {
+        pid,
+        departed,
+        name: vocabulary::known_text(name),
+        line: line.map(vocabulary::text),
+        count,
+        bytes,
+    });
+    let mut named: Vec<PeakGroup> = named.collect();
+    named.sort_unstable_by(|one, other| {
+        let names = |group: &PeakGroup| (group.name.clone(), group.line.clone(), group.pid);
+        let bytes = other.bytes.cmp(&one.bytes);
+        bytes.then_with(|| names(one).cmp(&names(other)))
+    });
+    named
 }
 
 /// A peak of a device, or of a process on it; none when the process has never been there.
@@ -39,23 +70,14 @@ pub(super) fn contents(
             view.process_peak(process.index, index, gauge)?
         }
     };
-    let mut groups: Vec<PeakGroup> = composition
-        .groups
-        .iter()
-        .map(|group| PeakGroup {
-            pid: group.pid,
-            departed: group.departed,
-            name: group.name.as_deref().and_then(vocabulary::known_text),
-            count: group.count,
-            bytes: group.bytes,
-        })
-        .collect();
+    let mut groups = by_line(&composition.groups);
     if groups.len() > MAX_GROUPS {
         let rest: Vec<PeakGroup> = groups.drain(MAX_GROUPS - 1..).collect();
         groups.push(PeakGroup {
             pid: None,
             departed: false,
             name: None,
+            line: None,
             count: rest.iter().map(|group| group.count).sum(),
             bytes: rest.iter().map(|group| group.bytes).sum(),
         });

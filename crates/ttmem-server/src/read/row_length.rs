@@ -12,7 +12,7 @@ pub(super) trait RowLength {
 }
 
 /// Rows without their texts and lists: names, punctuation, the largest numbers, the longest words.
-const BUFFER: u64 = 448;
+const BUFFER: u64 = 464;
 const KERNEL: u64 = 384;
 const CB: u64 = 320;
 const PROGRAM: u64 = 640;
@@ -25,7 +25,7 @@ const DEVICE_ID: u64 = 11;
 
 impl RowLength for BufferRow {
     fn max_json_bytes(&self) -> u64 {
-        let frames = self.stack.iter().flatten();
+        let frames = self.stack.iter().chain(&self.python).flatten();
         let stack: u64 = frames.map(|frame| text(frame)).sum();
         let texts = known(&self.instance) + known(&self.operation) + stack;
         BUFFER + texts + ids(&self.device_ids)
@@ -127,6 +127,7 @@ mod tests {
                     aliases: u32::MAX,
                     time: Some(TIME),
                     operation: value.clone(),
+                    python: stack.clone(),
                     stack,
                 });
                 holds(&KernelRow {

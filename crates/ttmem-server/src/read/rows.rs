@@ -260,8 +260,21 @@ pub(super) fn is_tracked(process: &ProcessView) -> bool {
 }
 
 pub(super) fn defined_text(process: &ProcessView, id: TextId) -> Option<String> {
-    let defined = process.account.definitions.text(id)?;
+    let defined = process.account.definitions.name(id)?;
     vocabulary::known_text(defined)
+}
+
+/// The frames of a Python stack.
+fn python(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
+    let frames = process.account.definitions.python_stack(id);
+    let frames: Vec<String> = frames.map(vocabulary::text).collect();
+    (!frames.is_empty()).then_some(frames)
+}
+
+/// The line of Python that something comes from.
+pub(super) fn python_line(process: &ProcessView, id: TextId) -> Option<String> {
+    let frames = process.account.definitions.python_stack(id);
+    ttmem_api::user_frame(frames).map(vocabulary::text)
 }
 
 pub(super) fn instance(process: &ProcessView) -> Option<String> {
@@ -307,6 +320,7 @@ pub(super) fn buffer_row(
         time: Some(Timestamp::from_unix_nanos(row.time)),
         operation: defined_text(process, row.operation),
         stack: stack(process, row.stack),
+        python: python(process, row.operation),
     }
 }
 

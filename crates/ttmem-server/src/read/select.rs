@@ -88,6 +88,7 @@ impl Selection {
             descending: query.descending,
         };
         query.operation = query.operation.map(|text| text.to_lowercase());
+        query.python = query.python.map(|text| text.to_lowercase());
         let cursor = query.cursor.take();
         let cursor = cursor.as_deref();
         let unfiltered = BufferQuery {
@@ -230,6 +231,7 @@ fn matching<'v>(
         let meshes = meshes_on_device(view, process, filter);
         // Millions of rows share a few operations: each is looked at once.
         let mut operations: HashMap<TextId, bool> = HashMap::new();
+        let mut stacks: HashMap<TextId, bool> = HashMap::new();
         let rows = process.rows.buffers.iter();
         rows.filter_map(move |(slot, row)| {
             let is_large = filter
@@ -248,8 +250,14 @@ fn matching<'v>(
                     .is_none_or(|on| on.get(row.mesh as usize).copied().unwrap_or(false))
                 && filter.operation.as_ref().is_none_or(|wanted| {
                     *operations.entry(row.operation).or_insert_with(|| {
-                        let name = process.account.definitions.text(row.operation);
+                        let name = process.account.definitions.name(row.operation);
                         name.is_some_and(|name| name.to_lowercase().contains(wanted))
+                    })
+                })
+                && filter.python.as_ref().is_none_or(|wanted| {
+                    *stacks.entry(row.operation).or_insert_with(|| {
+                        let mut frames = process.account.definitions.python_stack(row.operation);
+                        frames.any(|frame| frame.to_lowercase().contains(wanted))
                     })
                 });
             lets_through.then_some((process, slot, row))
@@ -297,7 +305,9 @@ pub(super) fn groups(view: &View, selection: &Selection, time: Timestamp) -> Buf
             GroupBy::Process => Key::Number(u64::from(process.index)),
             GroupBy::Class => Key::Word(Some(vocabulary::class(row.class).as_str())),
             GroupBy::Layout => Key::Word(vocabulary::layout(row.layout).map(|word| word.as_str())),
-            GroupBy::Operation | GroupBy::Other => Key::Text(process.index, row.operation),
+            GroupBy::Operation | GroupBy::Line | GroupBy::Other => {
+                Key::Text(process.index, row.operation)
+            }
         };
         let allocated = Some(Timestamp::from_unix_nanos(row.time));
         let one = BufferGroup {
@@ -364,7 +374,11 @@ fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
         Key::Number(bytes) => Some(bytes.to_string()),
         Key::Text(process, text) => {
             let process = view.process(*process)?;
-            rows::defined_text(process, *text)
+            if by == GroupBy::Line {
+                rows::python_line(process, *text)
+            } else {
+                rows::defined_text(process, *text)
+            }
         }
         Key::Word(word) => word.map(str::to_owned),
     }

@@ -7,6 +7,7 @@ mod maps;
 mod moments;
 mod openapi;
 mod paging;
+mod python;
 mod selections;
 mod stalls;
 mod streams;

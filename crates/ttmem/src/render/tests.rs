@@ -492,6 +492,7 @@ fn buffer_row(pid: u32) -> BufferRow {
         time: None,
         operation: Some("ttnn::add".into()),
         stack: None,
+        python: None,
     }
 }
 

@@ -100,6 +100,7 @@ mod tests {
             time: None,
             operation: operation.map(str::to_owned),
             stack: None,
+            python: None,
         }
     }
 

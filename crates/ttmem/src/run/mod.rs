@@ -40,6 +40,9 @@ const SOCKET_VARIABLE: &str = "TTMEM_SOCKET";
 /// The variable that selects whose call stacks the library records.
 const STACKS_VARIABLE: &str = "TTMEM_STACKS";
 
+/// The variable that has the library record lines of Python: 1 = yes.
+const PYTHON_VARIABLE: &str = "TTMEM_PYTHON";
+
 /// Connections that a server of one run takes: a process has one.
 const MAX_CLIENTS: usize = 4096;
 
@@ -72,6 +75,8 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     if let Some(least_bytes) = options.stacks {
         environment.insert(STACKS_VARIABLE.into(), least_bytes.to_string().into());
     }
+    let python = if options.no_python { "0" } else { "1" };
+    environment.insert(PYTHON_VARIABLE.into(), python.into());
     let whose = match &target.own {
         Some(_server) => Whose::All,
         None => Whose::Tagged(tag),
@@ -130,7 +135,7 @@ fn capture(command: &[OsString]) -> Option<CapturedOutput> {
 
 /// The lines that make a shell's programs tracked.
 pub(crate) fn environment(options: &EnvOptions, socket: Option<PathBuf>) -> Result<String> {
-    let library = library::find(options.library.as_deref())?;
+    let library = library::find(options.attach.library.as_deref())?;
     let before = std::env::var_os(PRELOAD);
     let preloaded = library::preloaded(&library, before.as_deref());
     let socket = match socket {
@@ -140,7 +145,11 @@ pub(crate) fn environment(options: &EnvOptions, socket: Option<PathBuf>) -> Resu
     };
     let socket = std::path::absolute(socket)?.into_os_string();
     let mut lines = String::new();
-    for (name, value) in [(PRELOAD, preloaded), (SOCKET_VARIABLE, socket)] {
+    let mut variables = vec![(PRELOAD, preloaded), (SOCKET_VARIABLE, socket)];
+    if options.python {
+        variables.push((PYTHON_VARIABLE, "1".into()));
+    }
+    for (name, value) in variables {
         let value = value
             .to_str()
             .with_context(|| format!("{} cannot be written as text", value.display()))?;

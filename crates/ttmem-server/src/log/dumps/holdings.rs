@@ -25,7 +25,7 @@ impl<'v, T> Held<'v, T> {
 
     /// A text that its process defined.
     pub(super) fn text(&self, id: TextId) -> Option<&'v str> {
-        let text: &str = self.process.account.definitions.text(id)?;
+        let text = self.process.account.definitions.name(id)?;
         (!text.is_empty()).then_some(text)
     }
 }

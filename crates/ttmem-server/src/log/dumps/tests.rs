@@ -112,7 +112,7 @@ fn tracked() -> Ledger {
             id: CoresId(1),
             cores: CoreSet::grid(4, 4),
         },
-        text(1, "reader.cpp\n"),
+        text(1, "reader.cpp\r"),
         text(2, "matmul"),
     ] {
         ledger.define(process, &definition).unwrap();
@@ -265,7 +265,7 @@ fn kernels_are_told_in_detail() {
             "📊 Device {id} - Total: 0.875 MB (1 kernels)
   ┌{rule}
   │ Kernel ID: 0xbeef
-  │   Name:      reader.cpp\\u{{a}}
+  │   Name:      reader.cpp\\u{{d}}
   │   Type:      Application
   │   Size:      896 KB
   │   Binary:    56 KB

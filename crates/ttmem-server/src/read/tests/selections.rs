@@ -24,6 +24,17 @@ fn crowd() -> Ledger {
     let mut dice = Dice(1);
     for pid in [4001, 4002, 4003] {
         let process = joined(&mut ledger, pid);
+        // The same operation from two lines, of which one is reached in two ways.
+        for (id, stack) in [
+            (4, "/m.py:7 f"),
+            (5, "/m.py:9 g"),
+            (6, "/m.py:9 g\n/m.py:1 h"),
+        ] {
+            let (id, text) = (TextId(id), format!("ttnn::add\n{stack}"));
+            ledger
+                .define(process, &Definition::Text { id, text })
+                .unwrap();
+        }
         for buffer in 1..=130 {
             let (class, base, banks) = match dice.below(3) {
                 0 => (Class::L1, n150().l1.base, 64),
@@ -45,7 +56,7 @@ fn crowd() -> Ledger {
                 per_bank_bytes: 64 * (1 + dice.below(5)),
                 page_bytes: 64,
                 cores: CoresId::NONE,
-                operation: TextId([2, 3, 99][usize::try_from(dice.below(3)).unwrap()]),
+                operation: TextId([2, 3, 4, 5, 6, 99][usize::try_from(dice.below(6)).unwrap()]),
                 banks,
             };
             apply(&mut ledger, process, 10 + dice.below(7), kind);
@@ -189,6 +200,16 @@ fn each_filter_lets_through_what_it_says() {
         ),
         (
             BufferQuery {
+                python: Some("m.PY:9".into()),
+                ..nothing()
+            },
+            Box::new(|row| {
+                let frames = row.python.iter().flatten();
+                frames.map(String::as_str).any(|frame| frame == "/m.py:9 g")
+            }),
+        ),
+        (
+            BufferQuery {
                 min_bytes: Some(12 * 192),
                 ..nothing()
             },
@@ -275,6 +296,7 @@ fn groups_are_what_the_rows_add_up_to() {
             GroupBy::Operation,
             (|row| row.operation.clone()) as fn(&BufferRow) -> Option<String>,
         ),
+        (GroupBy::Line, |row| row.python.as_ref()?.first().cloned()),
         (GroupBy::Size, |row| Some(row.charged_bytes.to_string())),
         (GroupBy::Class, |row| Some(row.class.to_string())),
         (GroupBy::Process, |row| Some(format!("{} python", row.pid?))),

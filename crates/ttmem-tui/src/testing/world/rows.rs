@@ -253,6 +253,7 @@ impl World {
             // What a program allocates outside of any operation.
             operation: (number % 23 != 5).then(|| self.name(operation, number)),
             stack: number.is_multiple_of(3).then(|| frames.to_vec()),
+            python: None,
         }
     }
 }

@@ -69,7 +69,7 @@ impl Buffers {
                 let Some(pid) = pid else { return false };
                 chosen.pid = Some(pid);
             }
-            GroupBy::Layout | GroupBy::Other => return false,
+            GroupBy::Layout | GroupBy::Line | GroupBy::Other => return false,
         }
         self.grouped = None;
         self.begin_anew();

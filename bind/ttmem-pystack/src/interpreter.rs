@@ -1,0 +1,207 @@
+//! The interpreter of this process: found, checked, read.
+
+use crate::layout::Layout;
+use crate::memory::{Memory, Trusted, Untrusted};
+use crate::walk::{Fingerprint, Frame, Unexpected, Walk};
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Why there are no Python lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// This process runs no Python, or one that hides its symbols.
+    NoPython,
+    /// An interpreter whose layout is not known.
+    Version(String),
+    /// Its memory is not laid out as that of its version.
+    Layout,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPython => formatter.write_str("no CPython in this process"),
+            Self::Version(version) => write!(formatter, "unsupported interpreter {version}"),
+            Self::Layout => formatter.write_str("the interpreter's memory is not as expected"),
+        }
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// The types of the objects that are read.
+#[derive(Debug)]
+pub(crate) struct Types {
+    pub(crate) code: usize,
+    pub(crate) text: usize,
+    pub(crate) bytes: usize,
+}
+
+/// What is known of the layout: nothing until a walk was made through the kernel.
+const UNCHECKED: u8 = 0;
+const CHECKED: u8 = 1;
+const WRONG: u8 = 2;
+
+/// The CPython of this process.
+#[derive(Debug)]
+pub struct Interpreter {
+    layout: &'static Layout,
+    types: Types,
+    /// `PyGILState_GetThisThreadState`: a look into thread-specific storage.
+    thread_state: unsafe extern "C" fn() -> *const u8,
+    /// Relaxed: it orders nothing, and a thread that misses a change checks once more.
+    state: AtomicU8,
+}
+
+impl Interpreter {
+    /// Finds the interpreter by the symbols that it exports.
+    ///
+    /// # Errors
+    /// There is none, or its layout is not known.
+    pub fn find() -> Result<Self, Unsupported> {
+        let find = |name: &CStr| {
+            // SAFETY: the name ends with a zero byte; looking a symbol up runs nothing.
+            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            if found.is_null() {
+                Err(Unsupported::NoPython)
+            } else {
+                Ok(found)
+            }
+        };
+        let version = find(c"Py_GetVersion")?;
+        let thread_state = find(c"PyGILState_GetThisThreadState")?;
+        // SAFETY: this is the signature that Python's C API has for the function of this name.
+        let version: unsafe extern "C" fn() -> *const c_char =
+            unsafe { std::mem::transmute(version) };
+        // SAFETY: it only composes a text, once, and needs no GIL.
+        let version = unsafe { version() };
+        // SAFETY: that text ends with a zero byte and lives as long as the process.
+        let version = unsafe { CStr::from_ptr(version) };
+        let layout = layout_of(&version.to_string_lossy())?;
+        Ok(Self {
+            layout,
+            types: Types {
+                code: find(c"PyCode_Type")?.addr(),
+                text: find(c"PyUnicode_Type")?.addr(),
+                bytes: find(c"PyBytes_Type")?.addr(),
+            },
+            // SAFETY: the signature of the C API again.
+            thread_state: unsafe {
+                std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> *const u8>(
+                    thread_state,
+                )
+            },
+            state: AtomicU8::new(UNCHECKED),
+        })
+    }
+
+    /// Two numbers that name the calling thread's stack: equal for equal stacks. `None` for a
+    /// thread that Python does not know.
+    ///
+    /// # Errors
+    /// The interpreter's memory is not as expected; it never is again.
+    ///
+    /// # Safety
+    /// The calling thread is inside a native call that Python made, or runs no Python.
+    #[inline]
+    pub unsafe fn fingerprint(&self) -> Result<Option<Fingerprint>, Unsupported> {
+        // SAFETY: passed on.
+        unsafe {
+            self.walk(
+                |walk, thread| walk.fingerprint(thread),
+                |walk, thread| walk.fingerprint(thread),
+            )
+        }
+    }
+
+    /// The calling thread's stack, innermost frame first. `None` for a thread that Python does not
+    /// know.
+    ///
+    /// # Errors
+    /// As [`Self::fingerprint`].
+    ///
+    /// # Safety
+    /// As [`Self::fingerprint`].
+    pub unsafe fn frames(&self) -> Result<Option<Vec<Frame>>, Unsupported> {
+        // SAFETY: passed on.
+        unsafe {
+            self.walk(
+                |walk, thread| walk.frames(thread),
+                |walk, thread| walk.frames(thread),
+            )
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::fingerprint`].
+    #[inline]
+    unsafe fn walk<T>(
+        &self,
+        trusting: impl Fn(&Walk<'_, Trusted>, usize) -> Result<T, Unexpected>,
+        checking: impl Fn(&Walk<'_, Untrusted>, usize) -> Result<T, Unexpected>,
+    ) -> Result<Option<T>, Unsupported> {
+        // SAFETY: it only looks into the thread's own storage, and may be called without the GIL.
+        let thread = unsafe { (self.thread_state)() }.addr();
+        if thread == 0 {
+            return Ok(None);
+        }
+        let found = match self.state.load(Ordering::Relaxed) {
+            CHECKED => {
+                // SAFETY: the layout was checked, and the caller's frames stay as they are while it
+                // is inside its native call: what they lead to is readable.
+                let walk = self.over(unsafe { Trusted::new() });
+                trusting(&walk, thread)
+            }
+            UNCHECKED => self
+                .check(thread)
+                .and_then(|()| checking(&self.over(Untrusted), thread)),
+            _wrong => Err(Unexpected),
+        };
+        found.map(Some).map_err(|Unexpected| {
+            self.state.store(WRONG, Ordering::Relaxed);
+            Unsupported::Layout
+        })
+    }
+
+    fn over<M: Memory>(&self, memory: M) -> Walk<'_, M> {
+        Walk {
+            memory,
+            layout: self.layout,
+            types: &self.types,
+        }
+    }
+
+    /// Walks through the kernel and looks at everything; a stack with nothing on it proves nothing.
+    #[cold]
+    fn check(&self, thread: usize) -> Result<(), Unexpected> {
+        let walk = self.over(Untrusted);
+        walk.fingerprint(thread)?;
+        let frames = walk.frames(thread)?;
+        let is_right = |frame: &Frame| !frame.function.is_empty() && !frame.file.is_empty();
+        if !frames.iter().all(is_right) {
+            return Err(Unexpected);
+        }
+        if !frames.is_empty() {
+            self.state.store(CHECKED, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// The layout of the interpreter that calls itself so.
+pub(crate) fn layout_of(version: &str) -> Result<&'static Layout, Unsupported> {
+    let unsupported = || Unsupported::Version(version.chars().take(80).collect());
+    // Objects of a free-threaded interpreter have another header, and its frames may move.
+    let is_other = version.contains("free-threading") || version.contains("PyPy");
+    let minor = version.strip_prefix("3.").and_then(|rest| {
+        let digits = rest.find(|sign: char| !sign.is_ascii_digit())?;
+        rest[..digits].parse().ok()
+    });
+    let layout = minor.and_then(Layout::of);
+    let is_wide = cfg!(target_pointer_width = "64") && cfg!(target_endian = "little");
+    layout
+        .filter(|_layout| is_wide && !is_other)
+        .ok_or_else(unsupported)
+}

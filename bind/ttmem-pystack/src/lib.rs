@@ -1,0 +1,29 @@
+//! The calling thread's Python stack, read from CPython's memory.
+//!
+//! A hook inside a native call must not take the GIL: the runtime may hold locks that another
+//! Python thread waits for. It need not, either. While the thread is inside that call its own
+//! frames do not change, and nothing they refer to is freed, so they can be read as they lie in
+//! memory, without taking a reference.
+//!
+//! Where they lie differs from version to version ([`layout`]). The first walk of a process reads
+//! through the kernel, which refuses a bad address instead of faulting, and checks the type of every
+//! object; if anything is not as expected the process gets no Python lines, and nothing else
+//! changes. Later walks read directly.
+
+#![expect(
+    unsafe_code,
+    reason = "reading another runtime's memory; see interpreter.rs and memory.rs"
+)]
+
+mod interpreter;
+mod layout;
+mod line_table;
+mod memory;
+mod text;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use interpreter::{Interpreter, Unsupported};
+pub use walk::{Fingerprint, Frame};

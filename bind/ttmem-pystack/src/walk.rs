@@ -1,0 +1,205 @@
+//! Walking a thread's frames.
+
+use crate::interpreter::Types;
+use crate::layout::{
+    BYTES, Frames, INSTRUCTION, Layout, OWNED_BY_C_STACK, OWNED_BY_GENERATOR, SIZE, TYPE,
+};
+use crate::memory::Memory;
+use crate::{line_table, text};
+
+/// Frames that are looked at; a recursion can be deeper.
+pub(crate) const MAX_FRAMES: usize = 8192;
+
+/// Bytes of a line table that are read; a module of a million lines has more.
+const MAX_TABLE: usize = 1 << 24;
+
+/// Two numbers that differ between stacks: equal stacks have equal ones, and different ones differ
+/// unless 128 bits of hash collide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(pub u64, pub u64);
+
+/// A call of Python, as a traceback shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    pub file: String,
+    /// `None` for code that belongs to no line.
+    pub line: Option<u32>,
+    pub function: String,
+}
+
+/// A frame that runs Python code, and the instruction it is at.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    code: usize,
+    /// Bytes from the first instruction.
+    instruction: usize,
+}
+
+/// The frames of a thread, innermost first.
+#[derive(Debug)]
+pub(crate) struct Walk<'l, M> {
+    pub(crate) memory: M,
+    pub(crate) layout: &'l Layout,
+    pub(crate) types: &'l Types,
+}
+
+/// Nothing that a checked layout gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unexpected;
+
+type Result<T> = std::result::Result<T, Unexpected>;
+
+impl<M: Memory> Walk<'_, M> {
+    pub(crate) fn fingerprint(&self, thread: usize) -> Result<Fingerprint> {
+        let mut found = Fingerprint(0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F);
+        self.each(thread, |place| {
+            let identity = self.identity(place.code)?;
+            let instruction = (place.code as u64) ^ ((place.instruction as u64) << 48);
+            found.0 = mix(found.0, identity ^ instruction);
+            found.1 = mix(found.1, identity.wrapping_add(instruction));
+            Some(())
+        })?;
+        Ok(found)
+    }
+
+    pub(crate) fn frames(&self, thread: usize) -> Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        self.each(thread, |place| {
+            frames.push(self.frame(place)?);
+            Some(())
+        })?;
+        Ok(frames)
+    }
+
+    #[inline]
+    fn each(&self, thread: usize, mut see: impl FnMut(Place) -> Option<()>) -> Result<()> {
+        let mut frame = self.innermost(thread).ok_or(Unexpected)?;
+        for _count in 0..MAX_FRAMES {
+            if frame == 0 {
+                return Ok(());
+            }
+            if let Some(place) = self.place(frame)? {
+                see(place).ok_or(Unexpected)?;
+            }
+            frame = self.number(frame + self.layout.frame_previous)?;
+        }
+        Ok(())
+    }
+
+    fn innermost(&self, thread: usize) -> Option<usize> {
+        let first: usize = self.memory.number(thread + self.layout.thread_frame)?;
+        match self.layout.frames {
+            Frames::Objects | Frames::OfThread => Some(first),
+            Frames::BehindCFrame { .. } if first == 0 => None,
+            Frames::BehindCFrame { current_frame } => self.memory.number(first + current_frame),
+        }
+    }
+
+    /// What a frame runs; `None` if it is no call that a traceback shows.
+    #[inline]
+    fn place(&self, frame: usize) -> Result<Option<Place>> {
+        let layout = self.layout;
+        let has_owner = layout.frames != Frames::Objects;
+        let owner: u8 = if has_owner {
+            self.number(frame + layout.frame_owner)?
+        } else {
+            0
+        };
+        if has_owner && owner == OWNED_BY_C_STACK {
+            return Ok(None);
+        }
+        let code: usize = self.number(frame + layout.frame_code)?;
+        if code == 0 || self.number::<usize>(code + TYPE)? != self.types.code {
+            return Err(Unexpected);
+        }
+        if !has_owner {
+            let number: i32 = self.number(frame + layout.frame_instruction)?;
+            let number = usize::try_from(number).unwrap_or(0);
+            let instruction = number * INSTRUCTION;
+            return Ok(Some(Place { code, instruction }));
+        }
+        let address: usize = self.number(frame + layout.frame_instruction)?;
+        let first_traceable: i32 = self.number(code + layout.code_first_traceable)?;
+        let first_traceable = usize::try_from(first_traceable).map_err(|_negative| Unexpected)?;
+        // One instruction before the first: the frame has not begun.
+        let instruction = address.wrapping_sub(code + layout.code_instructions);
+        let has_begun = instruction.cast_signed() >= (first_traceable * INSTRUCTION).cast_signed();
+        if owner != OWNED_BY_GENERATOR && !has_begun {
+            return Ok(None);
+        }
+        let instruction = if instruction.cast_signed() < 0 {
+            0
+        } else {
+            instruction
+        };
+        Ok(Some(Place { code, instruction }))
+    }
+
+    /// A number that differs between code objects, also when one comes to lie where another was.
+    #[inline]
+    fn identity(&self, code: usize) -> Option<u64> {
+        if let Some(at) = self.layout.code_version {
+            // 0 once the interpreter has run out of them.
+            let version: u32 = self.memory.number(code + at)?;
+            if version != 0 {
+                return Some(u64::from(version) << 16);
+            }
+        }
+        self.content(code)
+    }
+
+    /// The same from what it consists of: name, file, first line, and which line an instruction has.
+    #[inline]
+    fn content(&self, code: usize) -> Option<u64> {
+        let (memory, layout) = (&self.memory, self.layout);
+        let name: usize = memory.number(code + layout.code_name)?;
+        let file: usize = memory.number(code + layout.code_file)?;
+        let line: u32 = memory.number(code + layout.code_first_line)?;
+        let table: usize = memory.number(code + layout.code_lines)?;
+        let size: u64 = memory.number(table + SIZE)?;
+        let lines = mix(size ^ table as u64, memory.number(table + BYTES)?);
+        let file = text::end_hash(memory, layout, file)? ^ file as u64;
+        let texts = mix(text::hash(memory, layout, name)?, file);
+        Some(texts ^ lines ^ (u64::from(line) << 32))
+    }
+
+    fn frame(&self, place: Place) -> Option<Frame> {
+        let (memory, layout) = (&self.memory, self.layout);
+        let text = |field: usize| {
+            let at: usize = memory.number(place.code + field)?;
+            let is_text = memory.number::<usize>(at + TYPE)? == self.types.text;
+            is_text.then(|| text::read(memory, layout, at)).flatten()
+        };
+        let table: usize = memory.number(place.code + layout.code_lines)?;
+        if memory.number::<usize>(table + TYPE)? != self.types.bytes {
+            return None;
+        }
+        let length = memory.number::<usize>(table + SIZE)?.min(MAX_TABLE);
+        let mut lines = Vec::new();
+        memory.bytes(table + BYTES, length, &mut lines)?;
+        let first: i32 = memory.number(place.code + layout.code_first_line)?;
+        let line = match layout.frames {
+            Frames::Objects => line_table::by_pairs(&lines, first, place.instruction),
+            _ => line_table::by_locations(&lines, first, place.instruction),
+        };
+        Some(Frame {
+            file: text(layout.code_file)?,
+            line: line.and_then(|line| u32::try_from(line).ok()),
+            function: text(layout.code_name)?,
+        })
+    }
+
+    #[inline]
+    fn number<N: crate::memory::Number>(&self, at: usize) -> Result<N> {
+        self.memory.number(at).ok_or(Unexpected)
+    }
+}
+
+/// Folds a number into a hash: both halves of a product, so that every bit counts.
+#[inline]
+pub(crate) fn mix(hash: u64, number: u64) -> u64 {
+    let product =
+        u128::from(hash ^ 0xA076_1D64_78BD_642F) * u128::from(number ^ 0xE703_7ED1_A0B4_28DB);
+    let [low, high] = [0, 64].map(|bits| (product >> bits) & u128::from(u64::MAX));
+    u64::try_from(low ^ high).unwrap_or(0)
+}

@@ -1,0 +1,45 @@
+//! Frames of Python stacks, each as `file:line function`.
+
+/// The frame that a person looks at first: the innermost of the user's own code, or else the
+/// innermost of all.
+#[must_use]
+pub fn user_frame<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f str> {
+    let mut frames = frames.into_iter().peekable();
+    let innermost = frames.peek().copied();
+    frames.find(|frame| is_users_code(frame)).or(innermost)
+}
+
+/// Whether a frame, or a file, is the user's: not of an installed package, of Python's own library,
+/// of ttnn, or made by a program. What was typed in or given as an argument is the user's.
+#[must_use]
+pub fn is_users_code(frame: &str) -> bool {
+    const OTHERS: [&str; 4] = [
+        "/site-packages/",
+        "/dist-packages/",
+        "/lib/python3",
+        "ttnn/ttnn/",
+    ];
+    const TYPED: [&str; 4] = ["<string>", "<stdin>", "<input>", "<ipython-input"];
+    let is_made = frame.starts_with(['<', '…']) && !TYPED.iter().any(|is| frame.starts_with(is));
+    !is_made && !OTHERS.iter().any(|part| frame.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::user_frame;
+
+    #[test]
+    fn the_users_own_code_comes_before_libraries() {
+        let frames = [
+            "/venv/lib/python3.10/site-packages/ttnn/decorators.py:501 __call__",
+            "<frozen runpy>:88 _run_code",
+            "/home/ada/model.py:57 forward",
+            "/home/ada/main.py:3 <module>",
+        ];
+        assert_eq!(user_frame(frames), Some(frames[2]));
+        assert_eq!(user_frame(frames[..2].iter().copied()), Some(frames[0]));
+        assert_eq!(user_frame([]), None);
+        let typed = [frames[0], "<string>:1 <module>"];
+        assert_eq!(user_frame(typed), Some(typed[1]));
+    }
+}

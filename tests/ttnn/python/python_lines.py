@@ -1,0 +1,144 @@
+"""Lines of Python behind buffers, programs and failures equal the stack at the call.
+
+A second process without the variable reports none.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import traceback
+
+VARIABLE = "TTMEM_PYTHON"
+WITHOUT = "TTMEM_TESTS_WITHOUT_PYTHON"
+
+# Read by the library at its first report.
+if WITHOUT not in os.environ:
+    os.environ[VARIABLE] = "1"
+
+import ttnn  # noqa: E402
+from tensors import OUT_OF_MEMORY, zeros  # noqa: E402
+from ttmem_check import Arguments, Check, close_board, equal, open_board  # noqa: E402
+
+SHAPE = [1, 1, 32, 32]
+MORE_THAN_THERE_IS = [1, 1, 65536, 524288]
+
+
+class LineDiffers(Exception):
+    """A line is there that should not be, or is not the one of the call."""
+
+
+def require(holds, what):
+    if not holds:
+        raise LineDiffers(what)
+
+
+def frames_here():
+    """The caller's frames as a traceback shows them, the innermost first."""
+    frames = reversed(traceback.extract_stack(sys._getframe(1)))
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+
+
+def empty(device, shape=SHAPE, config=None):
+    """A tensor, and the frames at the call that made it."""
+    config = config or ttnn.DRAM_MEMORY_CONFIG
+    make = lambda: (ttnn.empty(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, config), frames_here())  # noqa: E731
+    return make()
+
+
+def row_of(check, tensor):
+    address = tensor.buffer_address()
+    rows = [row for row in check.account.rows("buffers") if row["address"] == address]
+    require(len(rows) == 1, f"{len(rows)} buffers at {address}")
+    return rows[0]
+
+
+def check_tensor(check, name, made):
+    """Our stack of a tensor: that of the call, below what ttnn has in Python itself."""
+    tensor, frames = made
+    python = row_of(check, tensor)["python"]
+    require(python is not None, f"{name}: no lines")
+    inner = len(python) - len(frames)
+    require(inner >= 0, f"{name}: {python}, not {frames}")
+    equal(f"{name}: frames", python[inner:], frames)
+    for frame in python[:inner]:
+        require("/ttnn/" in frame, f"{name}: {frame} lies between")
+
+
+class Model:
+    def __init__(self, device):
+        self.device = device
+
+    def forward(self):
+        return empty(self.device)
+
+
+def deep(device, depth):
+    return empty(device) if depth == 0 else deep(device, depth - 1)
+
+
+def with_lines(check, device, arguments):
+    check_tensor(check, "a function", empty(device))
+    check_tensor(check, "L1", empty(device, config=ttnn.L1_MEMORY_CONFIG))
+    check_tensor(check, "a method", Model(device).forward())
+    check_tensor(check, "a comprehension", [empty(device) for _ in range(2)][1])
+    made = []
+    thread = threading.Thread(target=lambda: made.append(empty(device)))
+    thread.start()
+    thread.join()
+    check_tensor(check, "a thread", made[0])
+    space = {"empty": empty, "device": device}
+    exec(compile("def made():\n\n    return empty(device)\n", "typed.py", "exec"), space)
+    check_tensor(check, "exec", space["made"]())
+    check.compare("tensors with lines")
+
+    # Deeper than what is reported: both ends are, and how many frames lie between.
+    tensor, frames = deep(device, 200)
+    python = row_of(check, tensor)["python"]
+    require("more frames" in " ".join(python), f"{python}")
+    equal("the outermost frame", python[-1], frames[-1])
+
+    line = sys._getframe().f_lineno + 2
+    try:
+        ttnn.empty(MORE_THAN_THERE_IS, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+    except RuntimeError as error:
+        require("Out of Memory" in str(error), f"{error}")
+    else:
+        raise LineDiffers("more than there is was granted")
+    # By groups, a line is what buffers have in common.
+    groups = check.account.get("/api/v1/buffers/groups?by=line")["groups"]
+    require(any("python_lines.py" in (group["key"] or "") for group in groups), f"{groups}")
+    found = check.account.get("/api/v1/buffers?python=typed.py")["rows"]
+    equal("buffers of typed.py", len(found), 1)
+    del line
+
+
+def without_lines(check, device):
+    kept = [empty(device)[0]]
+    kept.append(ttnn.add(kept[0], kept[0]))
+    check.compare("without lines")
+    equal("lines", {row["python"] is None for row in check.account.rows("buffers")}, {True})
+
+
+def main():
+    arguments = Arguments.of_command_line()
+    device = open_board(arguments)
+    check = Check()
+    check.watch(device)
+    is_without = WITHOUT in os.environ
+    if is_without:
+        without_lines(check, device)
+    else:
+        with_lines(check, device, arguments)
+    close_board(device, arguments)
+    check.write_summary(arguments)
+    if not is_without:
+        environment = {**os.environ, WITHOUT: "1"}
+        del environment[VARIABLE]
+        summary, *others = sys.argv[1:]
+        command = [sys.executable, __file__, f"{summary}-without", *others]
+        subprocess.run(command, env=environment, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -250,7 +250,7 @@ fn fit_bytes(per_bank: Option<u64>, banks: Option<u32>, free: Option<u64>) -> Op
 
 fn fragmented_permille(fit: Option<u64>, free: Option<u64>) -> Option<u16> {
     let (fit, free) = (fit?, free?);
-    // Nothing free is in no pieces.
+    // With nothing free nothing is in pieces.
     let share = (u128::from(fit) * 1000).checked_div(u128::from(free));
     let share = share.unwrap_or(1000).min(1000);
     u16::try_from(1000 - share).ok()
@@ -441,7 +441,7 @@ pub struct AllocatorUsage {
     pub banks: Option<u32>,
     /// Largest contiguous free block of a bank.
     pub largest_free_bytes_per_bank: Option<u64>,
-    /// 1 − largest / free, from 0 (one block) towards 1.
+    /// 1 − largest fit / free in thousandths, from 0 (one block) towards 1.
     pub fragmentation: Option<f64>,
     /// Live buffers.
     pub buffers: u64,

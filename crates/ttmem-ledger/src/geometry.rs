@@ -28,8 +28,6 @@ pub struct AllocatorGeometry {
     pub class: Class,
     /// Largest free block of a bank, where capacity and places are known.
     pub largest_free_bytes: Option<u64>,
-    /// 1 − largest free / free; `None` when nothing is free or it is not known.
-    pub fragmentation: Option<f64>,
     /// Addresses taken in every bank.
     taken: IntervalSet,
     /// Addresses taken in the banks of some cores only.
@@ -250,15 +248,11 @@ fn allocators_of(process: &ProcessView) -> Vec<AllocatorGeometry> {
             let blocked = blocked.as_ref().unwrap_or(&taken);
             let known = capacity.filter(|_known| mesh.id.is_some());
             let largest = known.map(|_known| blocked.largest_gap(bounds));
-            let free = known.map(|capacity| capacity.per_bank_bytes - blocked.len());
             found.push(AllocatorGeometry {
                 process: process.index,
                 mesh: slot,
                 class: *class,
                 largest_free_bytes: largest,
-                fragmentation: largest
-                    .zip(free)
-                    .and_then(|(largest, free)| ratio(largest, free)),
                 taken,
                 per_core,
                 // Buffers may have been reported before the capacity was.
@@ -269,11 +263,6 @@ fn allocators_of(process: &ProcessView) -> Vec<AllocatorGeometry> {
         }
     }
     found
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-fn ratio(largest: u64, free: u64) -> Option<f64> {
-    (free > 0).then(|| 1.0 - largest as f64 / free as f64)
 }
 
 fn with_per_core(

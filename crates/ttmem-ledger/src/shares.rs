@@ -14,7 +14,7 @@ use std::collections::HashMap;
 const USER_FACTOR: u64 = 7;
 
 /// The part that only users below the minimum can take, as a divisor.
-const LAST_PART: u64 = 16;
+const RESERVE_DIVISOR: u64 = 16;
 
 /// Who takes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +72,7 @@ impl Shares {
 
     /// Takes some up to the bound, whatever the shares: for where it is not known who is who.
     #[must_use]
-    pub fn take_unshared(&mut self, holder: Holder, amount: u64) -> bool {
+    pub fn take_ignoring_shares(&mut self, holder: Holder, amount: u64) -> bool {
         let is_granted = amount <= self.limit.saturating_sub(self.used);
         if is_granted {
             self.charge(holder, amount);
@@ -143,7 +143,7 @@ impl Shares {
         // Taking x leaves the process with of_process + x <= (for_user - x) / processes.
         let for_process = for_user.saturating_sub(processes * of_process) / (1 + processes);
         let missing = self.minimum.saturating_sub(of_process);
-        let missing = missing.min(free.saturating_sub(self.limit / LAST_PART));
+        let missing = missing.min(free.saturating_sub(self.limit / RESERVE_DIVISOR));
         let missing_of_user = self.minimum.saturating_sub(of_user).min(free);
         for_process.max(missing).max(missing_of_user)
     }
@@ -301,7 +301,7 @@ mod tests {
             // Of a known user: the minimum, unless only the last part is left.
             for uid in 0..3 {
                 let room = shares.room(holder(uid, 99));
-                let share = minimum.min(free.saturating_sub(LIMIT / LAST_PART));
+                let share = minimum.min(free.saturating_sub(LIMIT / RESERVE_DIVISOR));
                 prop_assert!(room >= share, "{room}, not {share} of {free}");
             }
         }

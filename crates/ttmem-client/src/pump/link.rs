@@ -10,6 +10,7 @@ use super::history::History;
 use super::socket::{Broken, Socket};
 use crate::client::Client;
 use crate::clock::Calibration;
+use crate::config::Config;
 use crate::host;
 use std::time::{Duration, Instant};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
@@ -82,7 +83,7 @@ enum Synced {
     Confirmed,
 }
 
-/// Memory that this server was given.
+/// What this server was given: memory only if it is trusted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handed {
     trusted: bool,
@@ -103,6 +104,13 @@ impl Phase {
 fn drop_beside(frames: Vec<u8>) {
     let thread = std::thread::Builder::new().name("ttmem-state".to_owned());
     let _dropping = thread.spawn(move || drop(frames));
+}
+
+/// Whether a server may have this process's memory: its own user's, root's, or the one that was named.
+fn is_trusted(socket: &Socket, config: &Config) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_trusted = |uid: u32| uid == own || uid == 0 || Some(uid) == config.trusted_uid;
+    socket.server_uid().is_some_and(is_trusted)
 }
 
 /// The beginning of a server's reason, fit for a terminal.
@@ -208,14 +216,11 @@ impl Link {
 
     fn connect(&mut self, client: &Client) {
         let paths = client.config.socket_paths();
-        let own = rustix::process::geteuid().as_raw();
-        let trusted = |uid: u32| uid == own || uid == 0 || Some(uid) == client.config.trusted_uid;
-        let is_trusted = |socket: &Socket| socket.server_uid().is_some_and(trusted);
         let mut found = None;
         for path in &paths {
             // Anybody can listen under /tmp: a server of ours or of root's goes before any other.
             match Socket::connect(path) {
-                Ok(socket) if is_trusted(&socket) => {
+                Ok(socket) if is_trusted(&socket, &client.config) => {
                     found = Some((socket, true));
                     break;
                 }

@@ -165,7 +165,7 @@ impl Pump {
         // Before the rings: what was recorded before a request is then in them.
         let requested = self.client.flush.requested();
         let horizon = crate::clock::horizon();
-        self.rings.look(self.client);
+        self.rings.refresh(self.client);
         let lost = self.rings.take_lost();
         if lost > 0 {
             self.push_own(EventKind::EventsLost { count: lost });
@@ -276,7 +276,7 @@ impl Pump {
         };
         while !maker.is_finished() {
             let horizon = crate::clock::horizon();
-            self.rings.look(self.client);
+            self.rings.refresh(self.client);
             self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
             self.rings.free(self.client, &self.history);
             std::thread::sleep(SHORTEST_SLEEP);

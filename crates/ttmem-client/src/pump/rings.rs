@@ -19,13 +19,13 @@ use ttmem_ring::segment::RingSegment;
 
 /// A stamp this far beyond the horizon is no time of this clock: the machine was suspended or
 /// moved. In ticks; some seconds for every counter there is.
-const NO_TIME: u64 = 1 << 34;
+const IMPLAUSIBLE_SKEW_TICKS: u64 = 1 << 34;
 
 /// How long a ring that no thread owns keeps its memory, for the next thread to find.
-const UNOWNED: Duration = Duration::from_secs(1);
+const UNOWNED_GRACE: Duration = Duration::from_secs(1);
 
 /// Rings whose memory is given back in one turn: some milliseconds.
-const GIVEN_BACK_AT_ONCE: usize = 1024;
+const MAX_RINGS_FREED_PER_TURN: usize = 1024;
 
 /// All rings of the process.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct Rings {
     lost: u64,
     /// The time of the next event of every ring that has one, while they are merged.
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    complained: bool,
+    has_warned: bool,
 }
 
 /// The reading end of one ring.
@@ -61,8 +61,8 @@ impl Reader {
     fn next_time(&self, horizon: u64) -> Option<u64> {
         let time = self.consumer.peek_time()?;
         match time.checked_sub(horizon) {
-            Some(1..NO_TIME) => None,
-            Some(NO_TIME..) => Some(0),
+            Some(1..IMPLAUSIBLE_SKEW_TICKS) => None,
+            Some(IMPLAUSIBLE_SKEW_TICKS..) => Some(0),
             Some(0) | None => Some(time),
         }
     }
@@ -83,7 +83,7 @@ impl Reader {
         events
     }
 
-    /// Gives back the slots whose events are sent, and those that are kept if they are needed.
+    /// Frees the slots whose events are sent, and unsent ones too if the ring is over half full.
     fn free(&mut self, delivered: u64, now: Instant) {
         let consumer = &mut self.consumer;
         let crowded = consumer.used_slots() > consumer.ring().capacity() / 2;
@@ -105,7 +105,7 @@ impl Reader {
 
     /// Whether its memory has waited long enough for another thread.
     fn is_due(&self, now: Instant) -> bool {
-        let waited = |since: Instant| now.duration_since(since) >= UNOWNED;
+        let waited = |since: Instant| now.duration_since(since) >= UNOWNED_GRACE;
         self.unowned.is_some_and(waited)
     }
 
@@ -136,8 +136,8 @@ impl Rings {
         self.lost
     }
 
-    /// Looks what was published, in rings old and new.
-    pub(super) fn look(&mut self, client: &Client) {
+    /// Reads how far each ring is published, those added since included.
+    pub(super) fn refresh(&mut self, client: &Client) {
         for segment in client.segments().skip(self.segments) {
             self.segments += 1;
             self.add(segment);
@@ -145,8 +145,8 @@ impl Rings {
         for reader in &mut self.readers {
             reader.consumer.look();
         }
-        if let (Some(refusal), false) = (client.refusal(), self.complained) {
-            self.complained = true;
+        if let (Some(refusal), false) = (client.refusal(), self.has_warned) {
+            self.has_warned = true;
             host::complain(&format!(
                 "events of some threads are lost, there are no rings for them: {refusal}"
             ));
@@ -203,17 +203,17 @@ impl Rings {
         Merged { events, complete }
     }
 
-    /// Gives back the slots whose events are sent, of crowded rings those that are kept, and of
-    /// rings that no thread needs the memory.
+    /// Frees slots whose events are sent, unsent ones too in rings over half full, and the memory
+    /// of rings that no thread owns.
     ///
-    /// What is given back unsent would die with this process; that is for when the server is slow
-    /// or away, and the rings are needed.
+    /// An event that leaves its ring unsent dies with this process: that is the price when the
+    /// server is slow or away and threads need the room.
     pub(super) fn free(&mut self, client: &Client, history: &History) {
         let now = Instant::now();
         let mut given_back = 0;
         for (index, reader) in self.readers.iter_mut().enumerate() {
             reader.free(history.delivered(index), now);
-            if given_back < GIVEN_BACK_AT_ONCE && reader.is_due(now) {
+            if given_back < MAX_RINGS_FREED_PER_TURN && reader.is_due(now) {
                 given_back += 1;
                 client.room.give_back(reader.give_back(now));
             }

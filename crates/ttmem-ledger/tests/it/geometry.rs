@@ -9,24 +9,20 @@ use ttmem_event::{CbKind, Class, CoreRange, CoreSet, MeshId};
 const L1_BASE: u64 = 105_824;
 
 #[test]
-fn an_empty_bank_is_one_block_and_a_full_one_has_no_fragmentation() {
+fn an_empty_bank_is_one_block_and_a_full_one_has_none() {
     let (mut world, model) = World::n150();
     let bank = capacity_of(&Board::N150, Class::L1);
     let empty = world.allocator(model, 0, Class::L1);
     assert_eq!(empty.largest_free_bytes, Some(bank.per_bank_bytes));
-    assert_eq!(empty.fragmentation, Some(0.0));
     world
         .by(model)
         .alloc(1, Class::L1, bank.base, bank.per_bank_bytes);
     let full = world.allocator(model, 0, Class::L1);
-    assert_eq!(
-        (full.largest_free_bytes, full.fragmentation),
-        (Some(0), None)
-    );
+    assert_eq!(full.largest_free_bytes, Some(0));
 }
 
 #[test]
-fn a_hole_between_two_buffers_is_fragmentation() {
+fn the_largest_hole_counts() {
     let (mut world, model) = World::n150();
     let bank = capacity_of(&Board::N150, Class::L1Small);
     let quarter = bank.per_bank_bytes / 4;
@@ -36,7 +32,6 @@ fn a_hole_between_two_buffers_is_fragmentation() {
         .alloc(2, Class::L1Small, bank.base + 2 * quarter, quarter);
     let allocator = world.allocator(model, 0, Class::L1Small);
     assert_eq!(allocator.largest_free_bytes, Some(quarter));
-    assert_eq!(allocator.fragmentation, Some(0.5));
 }
 
 #[test]
@@ -247,9 +242,6 @@ proptest! {
             let allocator = world.allocator(process, 0, Class::Dram);
             let largest = longest_run(&own, small.base, small.size);
             prop_assert_eq!(allocator.largest_free_bytes, Some(largest));
-            let free = small.size - count(&own);
-            let expected = (free > 0).then(|| 1.0 - largest as f64 / free as f64);
-            prop_assert_eq!(allocator.fragmentation, expected);
         }
         let largest = allocators.iter().max_by_key(|small| {
             (small.size * u64::from(small.banks), small.banks, small.base)

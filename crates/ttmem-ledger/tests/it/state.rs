@@ -58,7 +58,6 @@ pub(crate) fn everything(view: &View) -> Vec<String> {
     add("geometry", &geometry.devices);
     for allocator in &geometry.allocators {
         add("largest", &allocator.largest_free_bytes);
-        add("fragmentation", &allocator.fragmentation);
     }
     add("departed", &view.departed);
     add("anomalies", &view.anomalies);

@@ -47,7 +47,7 @@ pub(super) enum FrameOutcome {
     Consumed,
     /// It introduced itself: the caller finds its process and sets [`ClientProtocol::progress`].
     ///
-    /// The identity is as far as the client knows it, with the pid that it claims.
+    /// As the client claims, with its pid; the kernel's credentials complete it.
     Hello(ProcessIdentity, u32),
     Goodbye,
 }
@@ -88,7 +88,7 @@ pub(super) struct ClientProtocol {
     /// By ring: what is received with the next events or resync end.
     draining: BTreeMap<u32, u64>,
     empty_frames: Allowance,
-    /// Frames outside of states, and whole states.
+    /// Completed units: frames outside of a resync, and whole resyncs.
     pub(super) completed: u64,
 }
 
@@ -238,7 +238,7 @@ impl ClientProtocol {
                 }
                 Frame::Unknown(_) => {}
                 Frame::Welcome(_) | Frame::Refused { .. } | Frame::Ack { .. } => {
-                    return Err(ClientError::Misplaced("a frame of the server's"));
+                    return Err(ClientError::Misplaced("a server-to-client frame"));
                 }
             }
         }
@@ -249,7 +249,7 @@ impl ClientProtocol {
         Ok(FrameOutcome::Consumed)
     }
 
-    /// What was announced to be received is.
+    /// Marks the announced ring positions as received.
     fn receive_drained(&mut self, collected: &mut Collected) {
         let positions = std::mem::take(&mut self.draining).into_iter();
         let positions = positions.map(|(ring, position)| RingPosition { ring, position });
@@ -270,7 +270,7 @@ impl ClientProtocol {
             _neither_or_both => return collected.refuse(Anomaly::Malformed),
         };
         let number = *count;
-        // Also without a descriptor: the next one is the next one.
+        // Counted even without a descriptor: segments are numbered by position.
         *count = count.saturating_add(1);
         collected
             .handed

@@ -131,7 +131,7 @@ impl Ingest {
         self.count_refusal(pid, reason);
         self.close(oldest, None);
         // One for one: a share that has become smaller costs nobody more than that.
-        self.shares.connections.take_unshared(holder, 1)
+        self.shares.connections.take_ignoring_shares(holder, 1)
     }
 
     /// An old client is served no more: its place is for others.

@@ -127,7 +127,7 @@ fn mesh_id(mesh: &Mesh) -> Option<u64> {
 fn allocator(process: &ProcessView, mesh: &Mesh, geometry: &AllocatorGeometry) -> AllocatorUsage {
     let identity = &process.facts.identity;
     let its = &mesh.allocators[geometry.class.index()];
-    AllocatorUsage {
+    let mut usage = AllocatorUsage {
         pid: identity.pid,
         instance: identity.instance.map(vocabulary::instance),
         mesh: mesh_id(mesh),
@@ -136,10 +136,13 @@ fn allocator(process: &ProcessView, mesh: &Mesh, geometry: &AllocatorGeometry) -
         capacity_bytes: its.capacity.map(|capacity| capacity.total_bytes()),
         banks: its.capacity.map(|capacity| capacity.banks),
         largest_free_bytes_per_bank: geometry.largest_free_bytes,
-        fragmentation: geometry.fragmentation,
+        fragmentation: None,
         buffers: its.buffers,
         verified: its.verified,
-    }
+    };
+    let permille = usage.fragmented_permille();
+    usage.fragmentation = permille.map(|permille| f64::from(permille) / 1000.0);
+    usage
 }
 
 fn ring(

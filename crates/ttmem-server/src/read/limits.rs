@@ -74,7 +74,7 @@ impl Pool {
     fn take(&self, holder: Option<Holder>) -> Option<Permit> {
         let is_granted = match holder {
             Some(holder) => lock(&self.shares).take(holder, 1),
-            None => lock(&self.shares).take_unshared(NOBODY, 1),
+            None => lock(&self.shares).take_ignoring_shares(NOBODY, 1),
         };
         // Not before it is known: a permit that is dropped is given back.
         is_granted.then(|| Permit {

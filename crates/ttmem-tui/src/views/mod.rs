@@ -158,7 +158,7 @@ fn option(name: &str, is_chosen: bool) -> (String, Ink) {
     }
 }
 
-/// What follows in a list, or comes before, round and round; of what is not in it the first.
+/// The next or previous item, wrapping around; an unknown item counts as the first.
 fn around<T: Copy + PartialEq>(all: &[T], now: T, forward: bool) -> T {
     let place = all.iter().position(|one| *one == now).unwrap_or(0);
     let step = if forward { 1 } else { all.len() - 1 };

@@ -70,6 +70,34 @@ fn questions_on_hundreds_of_connections_are_all_answered_in_order() {
 }
 
 #[test]
+fn connections_that_never_read_their_answers_do_not_silence_their_process() {
+    let server = TestServer::start(&[]);
+    let mut bytes = Vec::new();
+    for _question in 0..4000 {
+        query(0).encode(Generation::G4, &mut bytes);
+    }
+    let mut deaf: Vec<OldClient> = (0..20)
+        .map(|_| OldClient::connect(&server.socket(), Generation::G4))
+        .collect();
+    for client in &deaf {
+        client.stream.set_nonblocking(true).expect("a socket");
+    }
+    // More than a connection may leave unread: they are closed one by one.
+    wait_until("the server has had enough of them", || {
+        for client in &mut deaf {
+            let _full_or_closed = client.stream.write(&bytes);
+        }
+        server.log().matches("does not read its answers").count() >= 12
+    });
+    drop(deaf);
+    let mut late = OldClient::connect(&server.socket(), Generation::G4);
+    assert_eq!(late.totals(0), Totals::default());
+    wait_until("they are gone", || {
+        server.status()["server"]["clients"] == 1
+    });
+}
+
+#[test]
 fn twenty_thousand_questions_of_a_slow_reader_harm_nobody_else() {
     let server = TestServer::start(&[]);
     let mut other = OldClient::connect(&server.socket(), Generation::G3);

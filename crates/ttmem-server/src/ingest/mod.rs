@@ -513,12 +513,16 @@ impl Ingest {
                     let Some(session) = self.sessions.get_mut(&number) else {
                         continue;
                     };
+                    let source = session.source(number);
+                    let is_legacy = matches!(session.protocol, Protocol::Legacy(_));
+                    // Before anything that can fail: both counts go down together.
                     session.outstanding = session.outstanding.saturating_sub(1);
+                    if is_legacy {
+                        self.questions.end(source, 1);
+                    }
                     if let Err(error) = session.send(&bytes) {
                         self.close(number, Some(error.to_string()));
-                    } else if matches!(session.protocol, Protocol::Legacy(_)) {
-                        let source = session.source(number);
-                        self.questions.end(source, 1);
+                    } else if is_legacy {
                         self.wait_to_ask(number);
                         self.ask_next(source);
                     } else {

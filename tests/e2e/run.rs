@@ -342,6 +342,20 @@ fn a_program_that_dies_leaves_its_whole_account() {
 }
 
 #[test]
+fn where_files_may_not_grow_the_program_runs_and_its_code_is_passed_on() {
+    let Some(bench) = Bench::open() else { return };
+    if !is_there("bash") {
+        return;
+    }
+    let inner = bench.run(&[], &["exit", "7"]);
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    let (code, _stdout, stderr) = variables(&mut command);
+    assert_eq!(code, Some(7), "{stderr}");
+}
+
+#[test]
 fn where_children_are_ignored_it_says_so_rather_than_wait_for_ever() {
     let Some(bench) = Bench::open() else { return };
     if !is_there("bash") {

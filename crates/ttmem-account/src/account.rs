@@ -163,6 +163,15 @@ impl Account {
         }
     }
 
+    /// The definition that a device was last opened by, and its board.
+    #[must_use]
+    pub fn description(&self, slot: u32) -> Option<(&DeviceDefinition, Option<&str>)> {
+        let opened = self.facts.devices.get(slot as usize)?.opened?;
+        let definition = self.device_definitions.get(&opened.0)?;
+        let board = self.facts.definitions.text(definition.board);
+        Some((definition, board.map(|board| &**board)))
+    }
+
     #[must_use]
     pub fn facts(&self) -> &AccountFacts {
         &self.facts

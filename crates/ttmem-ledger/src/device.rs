@@ -5,7 +5,7 @@ use crate::shares::Holder;
 use std::sync::Arc;
 use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacated};
 use ttmem_event::catalogue::Arch;
-use ttmem_event::{Class, Source};
+use ttmem_event::{Class, DeviceDefinition, Source};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKey {
@@ -57,6 +57,8 @@ pub struct Device {
     pub(crate) references: u32,
     /// Which of them is charged with it.
     pub(crate) charged: Option<Holder>,
+    /// Which of them its facts are from.
+    pub(crate) described_by: Option<Holder>,
     /// The capacities it was configured with; a configured device stays.
     pub(crate) configured: Option<[Option<Capacity>; Class::COUNT]>,
 }
@@ -76,7 +78,39 @@ impl Device {
             changed: false,
             references: 0,
             charged: None,
+            described_by: None,
             configured: None,
         }
+    }
+
+    /// Whether a process uses it now.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.references > 0
+    }
+
+    /// Whether facts are taken from this process: not from another user's than those that are known, unless
+    /// it is root's. A chip is what its first user says, or anybody could make it another one.
+    pub(crate) fn is_described_by(&mut self, holder: Holder) -> bool {
+        let is_granted = match self.described_by {
+            Some(by) => by.uid == holder.uid || holder.uid == 0,
+            None => true,
+        };
+        if is_granted {
+            self.described_by = Some(holder);
+        }
+        is_granted
+    }
+
+    /// What a runtime reports replaces what was known; what it leaves out stays.
+    pub(crate) fn describe(&mut self, definition: &DeviceDefinition, board: Option<&str>) {
+        let facts = &mut self.facts;
+        facts.logical_id = definition.logical_id;
+        facts.arch = Some(definition.arch);
+        if let Some(board) = board {
+            facts.board = Some(board.into());
+        }
+        facts.remote = definition.remote.or(facts.remote);
+        facts.compute = ComputeL1::of(definition).or(facts.compute);
     }
 }

@@ -6,7 +6,7 @@
 //! it sends.
 
 use crate::process::{Process, ProcessIdentity};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{Account, BufferRow, Capacity};
 use ttmem_event::{CbKind, Class, CoreSet, CoresId, Event, EventKind, MeshId, ProgramId, TextId};
@@ -102,11 +102,23 @@ impl Failures {
         self.blocks += count(&moment);
         self.kept.push_back(Arc::new(moment));
         while self.kept.len() > MAX_FAILURES || (self.blocks > MAX_BLOCKS && self.kept.len() > 1) {
-            if let Some(oldest) = self.kept.pop_front() {
+            if let Some(oldest) = self.kept.remove(self.oldest_of_largest_user()) {
                 self.blocks -= count(&oldest);
                 self.omitted += oldest.times;
             }
         }
+    }
+
+    /// Which of them makes room: one user's failures must not push out another's.
+    fn oldest_of_largest_user(&self) -> usize {
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        for each in &self.kept {
+            *counts.entry(each.identity.uid).or_default() += 1;
+        }
+        let most = counts.values().copied().max();
+        let is_of_largest =
+            |each: &Arc<FailureMoment>| counts.get(&each.identity.uid).copied() == most;
+        self.kept.iter().position(is_of_largest).unwrap_or(0)
     }
 }
 

@@ -6,8 +6,8 @@ use crate::shares::Holder;
 use crate::tables::DeviceTable;
 use std::sync::Arc;
 use ttmem_account::{
-    Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, Charge, ChipKey, ComputeL1, GaugeKind,
-    Holding, Observer,
+    Anomalies, Anomaly, BufferRow, CacheCounters, Capacity, Charge, ChipKey, GaugeKind, Holding,
+    Observer,
 };
 use ttmem_event::{Class, DeviceDefinition, EventKind, Source};
 
@@ -37,6 +37,13 @@ pub(crate) struct Follower<'a> {
 impl Follower<'_> {
     fn device(&self, slot: u32) -> &Device {
         &self.table.devices[self.slots[slot as usize] as usize]
+    }
+
+    fn holder(&self) -> Holder {
+        Holder {
+            uid: self.uid,
+            process: self.process.into(),
+        }
     }
 
     #[inline(always)]
@@ -146,10 +153,7 @@ impl Observer for Follower<'_> {
             unique_id,
             ..DeviceFacts::default()
         };
-        let holder = Holder {
-            uid: self.uid,
-            process: self.process.into(),
-        };
+        let holder = self.holder();
         let index = self.table.refer(key, facts, holder)?;
         let source = self.source;
         let device = self.table.change(index);
@@ -160,20 +164,20 @@ impl Observer for Follower<'_> {
         Ok(())
     }
 
-    /// What a runtime reports replaces what was known; what it leaves out stays.
     fn device_described(&mut self, slot: u32, definition: &DeviceDefinition, board: Option<&str>) {
-        let facts = &mut self.device_mut(slot).facts;
-        facts.logical_id = definition.logical_id;
-        facts.arch = Some(definition.arch);
-        if let Some(board) = board {
-            facts.board = Some(board.into());
+        let holder = self.holder();
+        let device = self.device_mut(slot);
+        if device.is_described_by(holder) {
+            device.describe(definition, board);
         }
-        facts.remote = definition.remote.or(facts.remote);
-        facts.compute = ComputeL1::of(definition).or(facts.compute);
     }
 
     fn capacity_reported(&mut self, slot: u32, class: Class, capacity: Capacity) {
-        self.device_mut(slot).facts.capacities[class.index()] = Some(capacity);
+        let holder = self.holder();
+        let device = self.device_mut(slot);
+        if device.is_described_by(holder) {
+            device.facts.capacities[class.index()] = Some(capacity);
+        }
     }
 
     fn configured_capacity(&self, slot: u32, class: Class) -> Option<Capacity> {

@@ -10,7 +10,7 @@ use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
 use crate::shares::Holder;
 use crate::tables::{DeviceTable, ProcessViews};
 use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
     Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, Marks, Pages, PeakSet, residents,
@@ -212,7 +212,8 @@ impl Ledger {
             Some((device.key.clone(), held.totals))
         });
         let held = held.collect();
-        self.release_holdings(process, &gone, leaving);
+        let undescribed = self.release_holdings(process, &gone, leaving);
+        self.describe_devices(undescribed);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
@@ -222,8 +223,13 @@ impl Ledger {
         Some((exit, gone.account))
     }
 
-    /// Takes a process's holdings off the devices.
-    pub(crate) fn release_holdings(&mut self, index: u32, process: &Process, leaving: Leaving) {
+    /// Takes a process's holdings off the devices; returns those it described and others still use.
+    pub(crate) fn release_holdings(
+        &mut self,
+        index: u32,
+        process: &Process,
+        leaving: Leaving,
+    ) -> HashSet<u32> {
         self.revision += 1;
         self.process_views.change(index);
         leaving.peaks.keep(&mut self.table.devices, process);
@@ -233,9 +239,14 @@ impl Ledger {
         let held = process.account.facts().devices.iter();
         let holder = process.holder(index);
         let mut uncharged = 0;
+        let mut undescribed = HashSet::new();
         for ((index, held), resident) in process.devices.iter().zip(held).zip(&resident) {
             uncharged += usize::from(self.table.release(*index, holder));
             let device = self.table.change(*index);
+            let was_described = device.described_by.take_if(|by| *by == holder).is_some();
+            if was_described && device.references > 0 {
+                undescribed.insert(*index);
+            }
             device.totals.subtract(held.totals);
             for (core_type, programs) in CoreType::ALL.into_iter().zip(resident) {
                 for resident in programs {
@@ -246,6 +257,35 @@ impl Ledger {
         }
         if uncharged > 0 {
             self.transfer_devices(holder, uncharged);
+        }
+        undescribed
+    }
+
+    /// Devices are described by a process that uses them, as it knows them.
+    pub(crate) fn describe_devices(&mut self, mut undescribed: HashSet<u32>) {
+        for (index, process) in (0..).zip(&self.processes) {
+            let Some(process) = process.as_ref() else {
+                continue;
+            };
+            if undescribed.is_empty() {
+                return;
+            }
+            let account = &process.account;
+            let held = (0..).zip(&account.facts().devices);
+            for (number, (slot, held)) in process.devices.iter().zip(held) {
+                let Some((definition, board)) = account.description(slot) else {
+                    continue;
+                };
+                if !undescribed.remove(number) {
+                    continue;
+                }
+                let device = self.table.change(*number);
+                device.described_by = Some(process.holder(index));
+                device.describe(definition, board);
+                for (known, reported) in device.facts.capacities.iter_mut().zip(held.capacities) {
+                    *known = reported.or(*known);
+                }
+            }
         }
     }
 

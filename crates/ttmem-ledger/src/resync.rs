@@ -197,7 +197,7 @@ impl Ledger {
         let Some(old) = slot.and_then(Option::take) else {
             return self.leave_devices(index, &fresh);
         };
-        self.release_holdings(index, &old, leaving);
+        let mut undescribed = self.release_holdings(index, &old, leaving);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
@@ -211,7 +211,14 @@ impl Ledger {
         }
         self.restore_marks(&mut fresh, &old);
         self.restore_devices(index, &mut fresh, &old, &peaks_before);
+        let holder = fresh.holder(index);
+        for device in &fresh.devices {
+            if undescribed.remove(device) {
+                self.table.change(*device).described_by = Some(holder);
+            }
+        }
         self.processes[index as usize] = Some(fresh);
+        self.describe_devices(undescribed);
         self.mark_incomplete(index, IncompleteReason::DevicesRefused, refused_devices);
     }
 

@@ -233,6 +233,8 @@ fn catch_signals() -> io::Result<SignalFd> {
     ];
     let mask = SigSet::from_iter(mask);
     mask.thread_block()?;
+    // A log that may not grow is a write that fails, and no reason to die.
+    SigSet::from(Signal::SIGXFSZ).thread_block()?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     Ok(SignalFd::with_flags(&mask, flags)?)
 }

@@ -82,9 +82,9 @@ impl<O: Observer> Apply<'_, O> {
         let held = &mut account.facts.devices[slot as usize];
         held.opened = Some(id);
         held.compute = ComputeL1::of(definition).or(held.compute);
-        let board = account.facts.definitions.text(definition.board);
-        self.observer
-            .device_described(slot, definition, board.map(|board| &**board));
+        if let Some((definition, board)) = account.description(slot) {
+            self.observer.device_described(slot, definition, board);
+        }
     }
 
     /// The runtime closes no device under an open mesh: its meshes end with it.

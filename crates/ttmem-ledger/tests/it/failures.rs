@@ -1,8 +1,8 @@
 //! The moments of failures: what is kept of them, and how much.
 
-use crate::world::World;
+use crate::world::{Board, Process, World, identity};
 use ttmem_event::{
-    CbKind, ClashKind, Class, CoreSet, CoresId, EventKind, MeshId, ProgramId, TextId,
+    CbKind, ClashKind, Class, CoreSet, CoresId, EventKind, MeshId, ProgramId, Source, TextId,
 };
 
 const L1_BASE: u64 = 105_824;
@@ -147,4 +147,21 @@ fn a_failure_stays_when_its_process_is_gone() {
     let view = world.view();
     let moment = view.failures.iter().next().unwrap();
     assert_eq!(moment.origin.as_deref(), Some("ttnn.linear"));
+}
+
+#[test]
+fn one_users_failures_do_not_push_out_anothers() {
+    let (mut world, model) = World::n150();
+    world.by(model).tell(refused(Class::L1, 0, 1 << 20));
+    let mut other = identity("other", Source::Attached, "");
+    other.uid = 65_534;
+    let other = Process(world.ledger.get_mut().join(other));
+    world.by(other).chip(0, &Board::N150);
+    for need in 0..100 {
+        world.by(other).tell(refused(Class::L1, 0, 4096 + need));
+    }
+    let view = world.view();
+    assert_eq!((view.failures.len(), view.failures.omitted), (64, 37));
+    let oldest = view.failures.iter().last().unwrap();
+    assert_eq!(&*oldest.identity.name, "model");
 }

@@ -126,3 +126,38 @@ fn a_state_that_is_taken_over_whole_makes_a_process_complete_again() {
     assert_eq!(refused(&world, greedy), 0);
     world.view();
 }
+
+#[test]
+fn a_chip_is_what_its_first_user_says_and_root() {
+    let mut world = world();
+    let [honest, other, root] = [1000, 65_534, 0].map(|uid| process_of(&mut world, uid));
+    let define = |world: &mut World, process: Process, columns| {
+        let Definition::Device(mut chip) = device(0, 7) else {
+            unreachable!("it makes devices");
+        };
+        chip.grid_columns = columns;
+        let defined = world
+            .ledger
+            .get_mut()
+            .define(process.0, &Definition::Device(chip));
+        defined.expect("there is room");
+    };
+    let columns = |world: &World| {
+        let view = world.view();
+        let facts = &view.devices[0].facts;
+        facts.compute.expect("it is described").cores.len() / 8
+    };
+    define(&mut world, honest, 8);
+    define(&mut world, other, 1);
+    assert_eq!(columns(&world), 8, "another user changes nothing");
+    define(&mut world, root, 7);
+    assert_eq!(columns(&world), 7, "root does");
+    world.depart(root, Departure::Ended);
+    assert_eq!(columns(&world), 8, "who is left says what it knows");
+    world.depart(honest, Departure::Ended);
+    assert_eq!(columns(&world), 1);
+    world.depart(other, Departure::Ended);
+    let next = process_of(&mut world, 1001);
+    define(&mut world, next, 6);
+    assert_eq!(columns(&world), 6, "nobody describes it any more");
+}

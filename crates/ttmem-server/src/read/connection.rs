@@ -34,10 +34,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use ttmem_ledger::Holder;
+use ttmem_ledger::{Holder, Shares};
 
-/// Connections that may wait to be looked at: a burst of readers, not a backlog.
+/// Connections that may wait to be looked at: a burst of readers, not a backlog. They are shared by
+/// processes and users; each finds room for so many, whatever others do.
 const QUEUE: usize = 256;
+const QUEUE_MIN: u64 = 8;
 
 /// Blocking threads beside those that make documents: for those who follow the events, however many
 /// large answers are asked for.
@@ -70,6 +72,8 @@ type Arrival = (UnixStream, Holder);
 #[derive(Debug)]
 pub struct HttpThread {
     thread: OwnedThread<mpsc::Sender<Arrival>>,
+    /// Who has how many in the queue.
+    shares: Arc<Mutex<Shares>>,
 }
 
 impl HttpThread {
@@ -89,13 +93,18 @@ impl HttpThread {
             .build()
             .map_err(StartHttpError::Runtime)?;
         let (arrivals, queue) = mpsc::channel(QUEUE);
+        let shares = Arc::new(Mutex::new(Shares::new(QUEUE as u64, QUEUE_MIN)));
+        let queue = Queue {
+            arrivals: queue,
+            shares: Arc::clone(&shares),
+        };
         let thread = OwnedThread::start("ttmem-http", arrivals, move || {
             runtime.block_on(serve_all(router(state), limits, queue, tcp));
             // A document in the making ends by itself: nobody waits for it any more.
             runtime.shutdown_background();
         });
         let thread = thread.map_err(StartHttpError::Thread)?;
-        Ok(Self { thread })
+        Ok(Self { thread, shares })
     }
 
     /// Hands over a connection whose first bytes are those of an HTTP request, none of them read.
@@ -106,9 +115,28 @@ impl HttpThread {
         let Some(arrivals) = &self.thread.sender else {
             return Err(stream);
         };
-        arrivals
-            .try_send((stream, holder))
-            .map_err(|refused| refused.into_inner().0)
+        if !lock(&self.shares).take(holder, 1) {
+            return Err(stream);
+        }
+        arrivals.try_send((stream, holder)).map_err(|refused| {
+            lock(&self.shares).give_back(holder, 1);
+            refused.into_inner().0
+        })
+    }
+}
+
+/// The connections that wait to be looked at.
+#[derive(Debug)]
+struct Queue {
+    arrivals: mpsc::Receiver<Arrival>,
+    shares: Arc<Mutex<Shares>>,
+}
+
+impl Queue {
+    async fn next(&mut self) -> Option<Arrival> {
+        let (stream, holder) = self.arrivals.recv().await?;
+        lock(&self.shares).give_back(holder, 1);
+        Some((stream, holder))
     }
 }
 
@@ -138,7 +166,7 @@ pub(super) fn busy_answer() -> Vec<u8> {
 async fn serve_all(
     router: Router,
     limits: HttpLimits,
-    queue: mpsc::Receiver<Arrival>,
+    queue: Queue,
     tcp: Option<(BoundHttp, HttpLimits)>,
 ) {
     let mut listeners = vec![Permits::new(limits)];
@@ -159,13 +187,9 @@ async fn serve_all(
     let _late = tokio::time::timeout(GRACE, all_idle).await;
 }
 
-async fn serve_arrivals(
-    router: Router,
-    mut queue: mpsc::Receiver<Arrival>,
-    permits: &Arc<Permits>,
-) {
+async fn serve_arrivals(router: Router, mut queue: Queue, permits: &Arc<Permits>) {
     let not_admitted = PendingConnections::new(MAX_PENDING);
-    while let Some((stream, holder)) = queue.recv().await {
+    while let Some((stream, holder)) = queue.next().await {
         let stream = stream
             .set_nonblocking(true)
             .and_then(|()| tokio::net::UnixStream::from_std(stream));
@@ -366,4 +390,34 @@ async fn refuse_evicted(mut stream: impl AsyncWrite + Unpin) {
     };
     // An empty socket buffer takes this much at once; a reader that takes nothing sees its connection end.
     let _sent = tokio::time::timeout(GRACE, refusal).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_one_process_leaves_room_in_the_queue() {
+        let (arrivals, queue) = mpsc::channel(QUEUE);
+        let (end, ended) = std::sync::mpsc::sync_channel::<()>(1);
+        let thread = OwnedThread::start("not-reading", arrivals, move || {
+            let _unread = queue;
+            let _ended = ended.recv();
+        });
+        let http = HttpThread {
+            thread: thread.unwrap(),
+            shares: Arc::new(Mutex::new(Shares::new(QUEUE as u64, QUEUE_MIN))),
+        };
+        let serve = |uid, process| {
+            let (stream, _other_end) = UnixStream::pair().unwrap();
+            http.serve(stream, Holder { uid, process }).is_ok()
+        };
+        let flood = (0..1000).filter(|_| serve(65_534, 1)).count();
+        assert!((100..QUEUE).contains(&flood), "{flood} of one process");
+        for process in 2..6 {
+            assert!(serve(1000, process), "process {process} of another user");
+            assert!(serve(65_534, process), "process {process} of the same");
+        }
+        drop(end);
+    }
 }

@@ -275,7 +275,16 @@ impl Context {
                 format!("no device {name} is known"),
             ));
         };
-        if found.next().is_some() {
+        let others: Vec<usize> = found.collect();
+        if !others.is_empty() {
+            // One that nobody uses any more stands in nobody's way.
+            let mut in_use = others
+                .into_iter()
+                .chain([device])
+                .filter(|index| view.devices[*index].is_in_use());
+            if let (Some(only), None) = (in_use.next(), in_use.next()) {
+                return Ok(only);
+            }
             let detail = format!(
                 "several devices are called {name}, each in another set of visible devices: \
                  name one by its unique id"

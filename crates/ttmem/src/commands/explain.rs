@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
-use ttmem_api::{ApiClient, Failures};
+use ttmem_api::{ApiClient, Failures, escape_json};
 
 /// Read at once: large logs are read once from end to end.
 const READ_BYTES: usize = 256 << 10;
@@ -38,7 +38,7 @@ pub(super) fn print(
     output: &mut Output<impl Write>,
 ) -> Result<()> {
     let text = if options.json {
-        format!("{}\n", serde_json::to_string_pretty(failures)?)
+        escape_json(format!("{}\n", serde_json::to_string_pretty(failures)?))
     } else {
         render::explained(failures, screen)
     };

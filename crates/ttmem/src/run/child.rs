@@ -89,6 +89,9 @@ impl Signals {
         let inherited = signals
             .thread_swap_mask(SigmaskHow::SIG_BLOCK)
             .context("cannot block signals")?;
+        // Where files may not grow a write of ours fails; the program dies of it if it would plainly.
+        let file_size = SigSet::from(Signal::SIGXFSZ).thread_block();
+        file_size.context("cannot block signals")?;
         let incoming =
             SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("cannot read signals")?;
         Ok(Self {

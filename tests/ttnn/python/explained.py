@@ -1,17 +1,30 @@
 """Fails in every way memory can fail in, and holds each explanation against the allocator.
 
-Verdict, figures and culprits must be those of the allocator's own block table. What is proposed is
+Verdict, figures and culprits must be those of the allocator's own block table, lines of Python those
+of the calls. What is proposed is
 carried out: with the buffers released, or the region as large as it says, the request fits, and
 with any less it does not.
 """
 
+import inspect
+import os
 import re
 
-import ttmem_account
-import ttnn
-from operation_kinds import Inputs
-from tensors import OUT_OF_MEMORY, empty, fill, small_sharded, zeros
-from ttmem_check import CLASSES, Arguments, Check, close_board, equal, open_board
+# Read by the library at its first report.
+os.environ["TTMEM_PYTHON"] = "1"
+
+import ttmem_account  # noqa: E402
+import ttnn  # noqa: E402
+from operation_kinds import Inputs  # noqa: E402
+from tensors import OUT_OF_MEMORY, empty, fill, small_sharded, zeros  # noqa: E402
+from ttmem_check import (  # noqa: E402
+    CLASSES,
+    Arguments,
+    Check,
+    close_board,
+    equal,
+    open_board,
+)
 
 MEETS_BUFFER = "clash with L1 buffers"
 # What the allocator says of its banks when it refuses, by our names.
@@ -24,6 +37,17 @@ REFUSAL = re.compile(
 DRAM, L1 = ttnn.DRAM_MEMORY_CONFIG, ttnn.L1_MEMORY_CONFIG
 # What a region's size is a multiple of.
 SMALL_STEP = {ttnn.Arch.WORMHOLE_B0: 32, ttnn.Arch.BLACKHOLE: 64}
+
+
+def line_of(function, text):
+    """The line of a function that has a text in it, as our reports have it."""
+    lines, first = inspect.getsourcelines(function)
+    place = next(place for place, line in enumerate(lines) if text in line)
+    return f"{function.__code__.co_filename}:{first + place} {function.__name__}"
+
+
+# All tensors of this program that fill memory come from here.
+EMPTY_LINE = line_of(empty, "return ttnn.empty")
 
 
 class Blocks:
@@ -81,6 +105,9 @@ class Failures:
         failure = self.refuse(name, action)
         equal(f"{name}: verdict", failure["verdict"], verdict)
         equal(f"{name}: left open", failure["unknown"], [])
+        equal(f"{name}: line", failure["python"], EMPTY_LINE)
+        lines = {group["owner"]["python"] for group in failure["holders"]}
+        equal(f"{name}: lines of the holders", lines, {EMPTY_LINE})
         view, request = blocks.view, failure["request"]
         expected = {
             "class": CLASSES[class_name],
@@ -149,6 +176,9 @@ def clashes(failures):
         failure = failures.refuse(f"{kind} clash", operation, (MEETS_BUFFER,))
         equal(f"{kind}: verdict", failure["verdict"], "clash")
         equal(f"{kind}: operation", failure["operation"], operation_name)
+        here = operation.__code__
+        line = f"{here.co_filename}:{here.co_firstlineno} <lambda>"
+        equal(f"{kind}: line", failure["python"], line)
         clash = failure["clash"]
         equal(f"{kind}: storage", clash["storage"], kind)
         blocks = Blocks(check, device, "L1")
@@ -164,6 +194,8 @@ def clashes(failures):
             for each in clash["in_the_way"]
         ]
         equal(f"{kind}: buffers in the way", said, in_the_way)
+        lines = {each["block"]["owner"]["python"] for each in clash["in_the_way"]}
+        equal(f"{kind}: lines of the buffers in the way", lines, {EMPTY_LINE})
         equal(f"{kind}: overlap", clash["overlap_bytes"], end - clash["limit"])
         # Without one of them it would clash with the next; without all of them it runs.
         addresses = [address for address, _size, _overlap in in_the_way]

@@ -192,6 +192,52 @@ impl FailedNote {
     }
 }
 
+#[cfg(test)]
+impl FailedNote {
+    /// A request for L1 on device 3 that was refused so often, with enough free in pieces.
+    pub(super) fn fragmented(times: u64) -> Self {
+        use ttmem_event::{MeshId, Source, TextId};
+        let identity = ttmem_ledger::ProcessIdentity {
+            pid: Some(7),
+            start_time: None,
+            instance: None,
+            uid: 0,
+            name: "model".into(),
+            source: Source::Attached,
+            visible_devices: "".into(),
+        };
+        let moment = FailureMoment {
+            time: 5,
+            last_time: 9,
+            times,
+            identity,
+            devices: vec![0],
+            event: EventKind::AllocationFailed {
+                mesh: MeshId(0),
+                class: Class::L1,
+                banks: 64,
+                requested_bytes: 64 * 4096,
+                per_bank_bytes: 4096,
+                free_bytes: 8192,
+                largest_free_bytes: 2048,
+                bank_bytes: 65_536,
+                operation: TextId(1),
+            },
+            origin: Some("ttnn.linear\n/home/me/model.py:57 forward".into()),
+            cores: None,
+            storage_start: None,
+            is_dataflow: false,
+            arch: None,
+            capacity: None,
+            blocks: None,
+        };
+        Self {
+            moment: Arc::new(moment),
+            device_ids: vec![3],
+        }
+    }
+}
+
 impl Serialize for FailedNote {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         /// Without blocks and maps, for which the read API is asked.

@@ -243,7 +243,9 @@ impl View for Failures {
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(scroll) = &mut self.opened else {
+            // Others may have come since it was drawn.
             self.cursor.rows = Self::shown(data).len() as u64;
+            self.cursor.row = self.place(data) as u64;
             if self.cursor.handle(key) {
                 self.choose(data);
                 return Outcome::Handled;

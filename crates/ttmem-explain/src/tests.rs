@@ -186,7 +186,7 @@ fn regions_of_a_known_table_get_the_smallest_size() {
         small
             .advice
             .iter()
-            .any(|each| each.ends_with("l1_small_size=1216"))
+            .any(|each| each.contains("l1_small_size=1216;"))
     );
     let trace = refused(MemoryClass::Trace, 512, table(MemoryClass::Trace));
     let setting = trace.setting.unwrap();

@@ -5,6 +5,7 @@ use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Column, Table};
 use ttmem_api::{
     BlockOwner, Clash, Explanation, FailedRequest, HolderGroup, MapRow, Setting, Timestamp,
+    short_line,
 };
 
 /// Groups of buffers that are worth a line.
@@ -296,7 +297,12 @@ fn setting(setting: &Setting) -> (&'static str, String) {
 /// The line, the operation, and the process unless it is the one that failed.
 fn whose(owner: &BlockOwner, failed: Option<u32>) -> String {
     let mut parts: Vec<String> = Vec::new();
-    parts.extend(owner.python.clone());
+    parts.extend(
+        owner
+            .python
+            .as_deref()
+            .map(|line| short_line(line).to_owned()),
+    );
     parts.extend(owner.operation.clone());
     let other = owner
         .pid

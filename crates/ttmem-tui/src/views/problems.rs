@@ -247,6 +247,7 @@ fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
 mod tests {
     use super::*;
     use crate::testing::world::{Names, World};
+    use ttmem_api::Timestamp;
 
     /// A snapshot in which nothing is wrong.
     fn sound() -> Snapshot {
@@ -278,6 +279,14 @@ mod tests {
     #[test]
     fn each_problem_is_named_and_nothing_wrong_is_nothing() {
         assert_eq!(said(|_| {}), [""; 0]);
+        let refused = said(|snapshot| {
+            let then = snapshot.time.unix_nanos() - 5_000_000_000;
+            snapshot.failures.newest = Some(Timestamp::from_unix_nanos(then));
+        });
+        assert_eq!(
+            refused,
+            ["memory was refused 5 s ago: `ttmem explain` says why"]
+        );
         let full = said(|snapshot| {
             let dram = &mut snapshot.devices[1].dram;
             dram.capacity_bytes = Some(100 << 20);
@@ -339,6 +348,9 @@ mod tests {
             names: Names::Usual,
         }
         .data();
+        let failed = line(&data).expect("much is wrong");
+        assert!(failed.key.starts_with(" [9], "), "{failed:?}");
+        data.failures = None;
         let first = line(&data).expect("much is wrong");
         assert!(first.text.starts_with("! device 0: DRAM 9"), "{first:?}");
         assert!(first.key.starts_with(" [6], "), "{first:?}");

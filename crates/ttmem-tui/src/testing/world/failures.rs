@@ -154,7 +154,7 @@ impl World {
                 "Circular buffers of program 453 on cores [0-0 - 7-7] end at 654368 (0x9fc20), \
                  31776 B (31.0 KiB) beyond the lowest L1 buffer at 622592 (0x98000)."
                     .to_owned(),
-                75,
+                1_275,
             )
         }
     }

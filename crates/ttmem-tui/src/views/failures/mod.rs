@@ -19,7 +19,7 @@ use ratatui::layout::Rect;
 use ttmem_api::{Explanation, Timestamp, Verdict};
 
 const COLUMNS: &[Column] = &[
-    Column::figures("AGE", 7, 0),
+    Column::figures("AGE", 11, 0),
     Column::words("VERDICT", 16, 0),
     Column::words("DEVICE", 7, 1),
     Column::figures("PID", 8, 3),

@@ -89,7 +89,7 @@ fn a_fresh_failure_stands_at_the_top_with_device_operation_line_bytes_and_key() 
     let start = "! device 0: DRAM is fragmented: ttnn.linear at model.py:57 needs 16.0 MiB";
     assert!(line.text.starts_with(start), "{}", line.text);
     assert!(
-        line.text.contains("(5 s ago) (and 1 failure before)"),
+        line.text.contains("has 9.0 MiB. (5 s ago)"),
         "{}",
         line.text
     );

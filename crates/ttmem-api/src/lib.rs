@@ -57,16 +57,17 @@ pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Str
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{
-    HostProcess, IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released,
+    HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,
+    Processes, Released,
 };
-pub use python::{is_users_code, user_frame};
+pub use python::{is_users_code, short_line, user_frame};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,
 };
 pub use schema_version::{SCHEMA, SchemaVersion};
 pub use size_text::size_text;
-pub use snapshot::{Anomalies, Mark, Server, Snapshot};
+pub use snapshot::{Anomalies, FailureCount, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
 pub use text_form::decimal;
 pub use timestamp::{ParseTimestampError, Timestamp};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{HexId, PeakBytes, ProcessState, SchemaVersion, Source, Timestamp};
+use crate::{HexId, MemoryClass, PeakBytes, ProcessState, SchemaVersion, Source, Timestamp};
 
 /// Every process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -134,6 +134,40 @@ impl IncompleteReason {
 /// Buffers that outlived the mesh they lay on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeakCandidates {
+    /// How many.
+    pub buffers: u64,
+    /// Their charged bytes, on all devices.
+    pub bytes: u64,
+}
+
+/// What a process left behind, by who asked for it, the most bytes first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehind {
+    /// The version of the format.
+    pub schema: SchemaVersion,
+    /// When this was asked.
+    pub time: Timestamp,
+    /// The process.
+    pub pid: Option<u32>,
+    /// Its instance.
+    pub instance: Option<String>,
+    /// Held when it closed the mesh that they lay on.
+    pub at_close: Vec<LeftGroup>,
+    /// Held when it ended, without what was left at a close before; empty while it lives.
+    pub at_exit: Vec<LeftGroup>,
+}
+
+/// Buffers of one class, operation, line and call stack that were left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftGroup {
+    /// Where they lay.
+    pub class: MemoryClass,
+    /// The operation they were allocated for, where known.
+    pub operation: Option<String>,
+    /// The line of Python that they come from, where lines are reported.
+    pub line: Option<String>,
+    /// The native call stack they were allocated under, where stacks are reported.
+    pub stack: Option<Vec<String>>,
     /// How many.
     pub buffers: u64,
     /// Their charged bytes, on all devices.

@@ -2,6 +2,7 @@
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
+use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
 use crate::tables::DeviceTable;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) struct Follower<'a> {
     pub(crate) order: u64,
     /// Whether what is booked is no part of the devices yet.
     pub(crate) aside: bool,
+    pub(crate) left_at_close: &'a mut Arc<LeftBuffers>,
 }
 
 impl Follower<'_> {
@@ -217,6 +219,10 @@ impl Observer for Follower<'_> {
             self.report_freed(slot, row, 0, time);
         }
         peaks
+    }
+
+    fn left_behind(&mut self, row: &BufferRow, devices: u64) {
+        Arc::make_mut(self.left_at_close).add(row, devices);
     }
 
     #[inline(always)]

@@ -206,20 +206,14 @@ impl Ledger {
             departure,
             released: gone.account.holdings(),
         };
-        let held = gone.account.facts().devices.iter().zip(&gone.devices);
-        let held = held.filter_map(|(held, number)| {
-            let device = self.table.devices.get(*number as usize)?;
-            Some((device.key.clone(), held.totals))
-        });
-        let held = held.collect();
+        let view = DepartedView::new(&gone, &self.table.devices, &leaving.peaks, exit);
         let undescribed = self.release_holdings(process, &gone, leaving);
         self.describe_devices(undescribed);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
         }
-        let account = gone.account.facts();
-        departed.push_back(DepartedView::new(&gone.facts, account, held, exit));
+        departed.push_back(view);
         Some((exit, gone.account))
     }
 
@@ -500,7 +494,8 @@ impl Ledger {
         }
         let process = self.processes.get_mut(index as usize);
         if let Some(process) = process.and_then(Option::as_mut) {
-            Arc::make_mut(&mut self.failures).keep(process, event);
+            let devices = &self.table.devices;
+            Arc::make_mut(&mut self.failures).keep(process, devices, event);
         }
     }
 
@@ -530,6 +525,7 @@ impl Ledger {
             uid: process.facts.identity.uid,
             order: self.events,
             aside: false,
+            left_at_close: &mut process.left_at_close,
         };
         let before = process.account.work();
         let outcome = work(&mut process.account, &self.limits.account, &mut follower);
@@ -660,6 +656,12 @@ impl Ledger {
             events: self.events,
             revision: self.revision,
         }
+    }
+
+    /// The last failures, with the moments they happened in.
+    #[must_use]
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// What is held on a device, by its place in the ledger.

@@ -1,6 +1,7 @@
 //! A tracked process: who it is, and its account.
 
 use crate::incomplete::IncompleteReasons;
+use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
 use std::sync::Arc;
 use ttmem_account::{Account, Released};
@@ -88,6 +89,8 @@ pub(crate) struct Process {
     pub(crate) devices: Vec<u32>,
     /// Blocks that were copied to explain its failures.
     pub(crate) copied_blocks: u64,
+    /// What it held when it closed its meshes.
+    pub(crate) left_at_close: Arc<LeftBuffers>,
 }
 
 impl Process {
@@ -105,6 +108,7 @@ impl Process {
             account,
             devices: Vec::new(),
             copied_blocks: 0,
+            left_at_close: Arc::default(),
         }
     }
 

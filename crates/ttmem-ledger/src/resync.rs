@@ -8,6 +8,7 @@ use crate::follower::Follower;
 use crate::incomplete::IncompleteReason;
 use crate::ledger::{Leaving, Ledger};
 use crate::process::Process;
+use std::sync::Arc;
 use ttmem_account::state::Loading;
 use ttmem_account::{Account, Anomaly, GaugeKind};
 use ttmem_event::Definition;
@@ -178,6 +179,7 @@ impl Ledger {
             uid: fresh.facts.identity.uid,
             order: self.events,
             aside: true,
+            left_at_close: &mut fresh.left_at_close,
         };
         work(&self.limits.account, &mut follower)
     }
@@ -200,6 +202,7 @@ impl Ledger {
         let mut undescribed = self.release_holdings(index, &old, leaving);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
+        fresh.left_at_close = Arc::clone(&old.left_at_close);
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
         self.book_all(&mut fresh, latest);
         let account = &mut fresh.account;

@@ -3,6 +3,8 @@
 use crate::device::{Device, DeviceKey};
 use crate::failures::Failures;
 use crate::incomplete::IncompleteReasons;
+use crate::left_behind::{LeftBuffers, LeftGroup};
+use crate::peak_composition::{LeavingPeaks, OwnPeaks};
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
 use std::ops::Index;
@@ -94,6 +96,7 @@ pub struct ProcessView {
     pub rows: AccountRows,
     /// The ledger's number of each device of the account.
     pub devices: Vec<u32>,
+    pub(crate) left_at_close: Arc<LeftBuffers>,
 }
 
 impl ProcessView {
@@ -104,7 +107,14 @@ impl ProcessView {
             account: process.account.facts_now(),
             rows: process.account.rows(),
             devices: process.devices.clone(),
+            left_at_close: Arc::clone(&process.left_at_close),
         }
+    }
+
+    /// Who asked for what it held when it closed its meshes, the most bytes first.
+    #[must_use]
+    pub fn left_at_close(&self) -> Vec<LeftGroup> {
+        self.left_at_close.named(&self.account.definitions)
     }
 
     #[must_use]
@@ -149,17 +159,34 @@ pub struct DepartedView {
     pub leak_candidates: Released,
     /// What it had on each device at its end, and its peaks there.
     pub devices: Vec<(DeviceKey, Totals)>,
+    /// What was live at these peaks, in the order of the devices.
+    pub(crate) own_peaks: Vec<OwnPeaks>,
+    /// Who asked for what it held when it closed its meshes.
+    pub left_at_close: Arc<[LeftGroup]>,
+    /// Who asked for what it held at its end.
+    pub left_at_exit: Arc<[LeftGroup]>,
 }
 
 impl DepartedView {
     pub(crate) fn new(
-        facts: &ProcessFacts,
-        account: &AccountFacts,
-        devices: Vec<(DeviceKey, Totals)>,
+        process: &Process,
+        devices: &[Device],
+        leaving: &LeavingPeaks,
         exit: Exit,
     ) -> Self {
+        let (facts, account) = (&process.facts, process.account.facts());
+        let held = account.devices.iter().zip(&process.devices);
+        let held = held.zip(leaving.own_peaks(process));
+        let held = held.filter_map(|((held, number), own_peaks)| {
+            let device = devices.get(*number as usize)?;
+            Some(((device.key.clone(), held.totals), own_peaks))
+        });
+        let (devices, own_peaks) = held.unzip();
         Self {
             devices,
+            own_peaks,
+            left_at_close: process.left_at_close.named(&account.definitions).into(),
+            left_at_exit: leaving.left.named(&account.definitions).into(),
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,

@@ -45,6 +45,7 @@ pub(crate) fn json(tab: Tab, data: &Data) -> Value {
             let groups = data.groups.as_ref();
             add("groups", groups.map(|fresh| value(&fresh.document.1)));
         }
+        Tab::Failures => add("failures", of(data.failures.as_ref())),
         Tab::Events => {
             let events: Vec<_> = data.tail.events.iter().map(|event| &**event).collect();
             add("events", Some(value(&events)));

@@ -110,16 +110,21 @@ pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     canvas.text(canvas.area, words, Ink::Warning);
 }
 
-/// The name of a tab; a short one where not all would fit.
+/// The name of a tab; short ones where not all would fit.
 fn title(tab: Tab, columns: u16) -> &'static str {
     let all: usize = Tab::ALL.iter().map(|tab| tab.title().len() + 3).sum();
+    if all <= usize::from(columns) + 1 {
+        return tab.title();
+    }
     match tab {
-        Tab::L1Map if all > usize::from(columns) + 1 => "Map",
+        Tab::Processes => "Procs",
+        Tab::L1Map => "Map",
+        Tab::Programs => "Progs",
         tab => tab.title(),
     }
 }
 
-fn tab_places(line: Rect) -> [Rect; 8] {
+fn tab_places(line: Rect) -> [Rect; Tab::ALL.len()] {
     let mut column = line.x;
     Tab::ALL.map(|tab| {
         let width = u16::try_from(title(tab, line.width).len() + 2).unwrap_or(u16::MAX);

@@ -5,7 +5,7 @@
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
 use ttmem_api::{
-    ClassUsage, Device, IncompleteReason, Process, ProcessDevice, ProcessState, Released,
+    ClassUsage, IncompleteReason, Process, ProcessDevice, ProcessState, Released, Setting,
 };
 
 pub const DRAM: &str = "DRAM";
@@ -150,17 +150,26 @@ pub fn is_gone(process: &Process) -> bool {
     process.state == ProcessState::Exited
 }
 
-/// The parameter for a region that is at least as large as what was needed, as it is typed.
+/// A region's size that would have done, as it is typed, and how much of it was never used.
 #[must_use]
-pub fn sizes_to_use(device: &Device) -> Vec<String> {
-    let sizes = [
-        ("trace_region_size", device.trace_region_size_needed()),
-        ("l1_small_size", device.l1_small_size_needed()),
-    ];
-    let known = sizes.into_iter();
-    known
-        .filter_map(|(name, size)| Some(format!("{name}={}", size?)))
-        .collect()
+pub fn region(setting: &Setting) -> String {
+    let typed = format!("{}={}", setting.name, setting.value);
+    let of_bank = if setting.bytes_per_bank == Some(setting.value) {
+        " per bank"
+    } else {
+        ""
+    };
+    match setting.unused().filter(|unused| *unused > 0) {
+        Some(unused) if setting.value == 0 => {
+            format!("{typed} ({}{of_bank} given, never used)", bytes(unused))
+        }
+        Some(unused) => format!(
+            "{typed} ({}{of_bank}; {} of what was given never used)",
+            bytes(setting.value),
+            bytes(unused)
+        ),
+        None => format!("{typed} ({}{of_bank})", bytes(setting.value)),
+    }
 }
 
 #[cfg(test)]

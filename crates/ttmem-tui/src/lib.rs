@@ -13,6 +13,7 @@
 
 mod app;
 mod data;
+pub mod explanation;
 mod export;
 mod fetch;
 pub mod format;

@@ -21,6 +21,11 @@ pub(crate) fn known_text(known: &str) -> Option<String> {
     (!known.is_empty()).then(|| text(known))
 }
 
+/// The frames of a native call stack, the innermost first.
+pub(super) fn frames(stack: &str) -> Vec<String> {
+    stack.split(';').map(str::to_owned).collect()
+}
+
 pub(super) fn instance(instance: [u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(instance))
 }

@@ -2,7 +2,7 @@
 
 use super::CompanionLine;
 use crate::data::{Data, Update};
-use crate::fetch::Settings;
+use crate::fetch::{Document, Settings};
 use crate::frame::{self, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::theme::Theme;
@@ -33,7 +33,7 @@ pub(crate) struct App {
     before: Vec<Tab>,
     /// Whether whoever runs beside waits for the user.
     held: bool,
-    views: [Box<dyn View>; 8],
+    views: [Box<dyn View>; Tab::ALL.len()],
     chosen: Chosen,
     help: Option<Help>,
     theme: Theme,
@@ -76,8 +76,13 @@ impl App {
 
     pub(crate) fn settings(&self) -> Settings {
         let view = &self.views[self.tab as usize];
+        let mut documents = view.documents(&self.data, &self.chosen);
+        // The line at the top names them, whatever the view.
+        if self.data.has_other_failures() && !documents.contains(&Document::Failures) {
+            documents.push(Document::Failures);
+        }
         Settings {
-            documents: view.documents(&self.data, &self.chosen),
+            documents,
             streams_events: view.streams_events(),
             interval: self.data.interval,
             paused: self.data.paused,

@@ -56,14 +56,14 @@ fn every_tab_with_what_is_around_it() {
 #[test]
 fn numbers_and_tab_go_from_view_to_view() {
     let mut app = app(Tab::Overview);
-    for (digit, tab) in ('1'..='8').zip(Tab::ALL) {
+    for (digit, tab) in ('1'..='9').zip(Tab::ALL) {
         assert_eq!(press(&mut app, Key::Char(digit)), Flow::On);
         assert_eq!(app.tab, tab);
     }
     press(&mut app, Key::Tab);
     assert_eq!(app.tab, Tab::Overview);
     press(&mut app, Key::BackTab);
-    assert_eq!(app.tab, Tab::Leaks);
+    assert_eq!(app.tab, Tab::Failures);
 }
 
 #[test]

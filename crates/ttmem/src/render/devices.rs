@@ -211,7 +211,8 @@ impl Block<'_> {
             }
         }
         text.push_str(&self.programs());
-        for size in labels::sizes_to_use(self.device) {
+        for setting in &self.device.regions {
+            let size = labels::region(setting);
             text.push_str(&self.indented(&[format!("to use: {size}")]));
         }
         text

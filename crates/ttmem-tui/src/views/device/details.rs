@@ -164,7 +164,7 @@ pub(super) fn programs<'d>(
 
 /// Sizes that have to be typed somewhere, exactly as they are typed.
 pub(super) fn sizes_to_use<'d>(device: &Device) -> Vec<Line<'d>> {
-    let sizes = labels::sizes_to_use(device).into_iter();
+    let sizes = device.regions.iter().map(labels::region);
     let lines = sizes.map(|words| -> Line<'d> {
         Rc::new(move |canvas, area| {
             let words = [

@@ -116,7 +116,7 @@ impl L1MapView {
     fn draw_summary(
         canvas: &mut Canvas<'_>,
         area: Rect,
-        (map, refused): (&L1Map, Option<&Refused>),
+        (map, refused): (&L1Map, Option<&Refused<'_>>),
         data: &Data,
     ) {
         let theme = canvas.theme;
@@ -243,7 +243,7 @@ impl L1MapView {
         column::draw_bar(canvas, bar, shown, marked, labels);
         if let Some(refused) = Refused::latest(device, data) {
             let bottom = map.reserved_bytes.unwrap_or(0);
-            let span = (bottom, refused.end, refused.limit);
+            let span = (bottom, refused.clash.storage_end, refused.clash.limit);
             column::draw_refused(canvas, bar, (shown, labels), span);
         }
     }
@@ -304,7 +304,7 @@ impl View for L1MapView {
                 return vec![Document::Blocks(key, class, self.cells.unwrap_or(256))];
             }
         };
-        vec![map, Document::LastEvents]
+        vec![map]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {

@@ -274,7 +274,6 @@ fn a_grid_that_does_not_fit_goes_along_with_the_chosen_core() {
 
 #[test]
 fn a_refused_program_is_hatched_over_what_it_met() {
-    use ttmem_api::{EventFields, FieldValue, LastEvent, LastEvents, SCHEMA};
     let world = World {
         devices: 1,
         processes: 1,
@@ -291,31 +290,19 @@ fn a_refused_program_is_hatched_over_what_it_met() {
         .find(is_buffer)
         .expect("a buffer")
         .address;
-    let numbers = [
-        ("program", 7),
-        ("region_end", lowest + 300_000),
-        ("limit", lowest),
-    ];
-    let fields = numbers.map(|(name, number)| (name.to_owned(), FieldValue::Number(number)));
-    let clash = LastEvent {
-        time: world::ago(5),
-        pid: Some(70_100),
-        process: None,
-        recovered: false,
-        event: "clashed".to_owned(),
-        fields: EventFields(fields.to_vec()),
-    };
-    let events = LastEvents {
-        schema: SCHEMA,
-        events: vec![clash],
-    };
+    let mut failures = data.failures.take().expect("this world has some").document;
+    let failure = &mut failures.failures[1];
+    failure.last_time = Some(world::ago(5));
+    let clash = failure.clash.as_mut().expect("the second is a clash");
+    (clash.program, clash.storage_end, clash.limit) = (Some(7), lowest + 300_000, lowest);
+    clash.overlap_bytes = 300_000;
     let before = drawn(
         &mut L1MapView::default(),
         &data,
         &Chosen::default(),
         (120, 40),
     );
-    data.apply(crate::data::Update::LastEvents(events), data.now);
+    data.apply(crate::data::Update::Failures(failures), data.now);
     let screen = drawn(
         &mut L1MapView::default(),
         &data,

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, History, KernelRow, L1Map,
-    LastEvents, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Failures, History,
+    KernelRow, L1Map, LastEvents, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
@@ -80,6 +80,7 @@ pub(crate) enum Update {
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
     LastEvents(LastEvents),
+    Failures(Failures),
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
@@ -115,6 +116,7 @@ pub(crate) struct Data {
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
     pub(crate) last_events: Option<Fresh<LastEvents>>,
+    pub(crate) failures: Option<Fresh<Failures>>,
     pub(crate) tail: Tail,
     pub(crate) trends: Trends,
     pub(crate) events_per_second: Option<u64>,
@@ -143,6 +145,7 @@ impl Data {
             buffers: None,
             groups: None,
             last_events: None,
+            failures: None,
             tail: Tail::default(),
             trends: Trends::default(),
             events_per_second: None,
@@ -170,6 +173,7 @@ impl Data {
             Update::Buffers(window) => self.buffers = fresh(window, received),
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
             Update::LastEvents(events) => self.last_events = fresh(events, received),
+            Update::Failures(failures) => self.failures = fresh(failures, received),
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,

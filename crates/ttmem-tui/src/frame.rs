@@ -94,6 +94,16 @@ pub(crate) fn draw_problem(canvas: &mut Canvas<'_>, line: Rect, problem: &Line) 
     }
 }
 
+/// A question to the user, in place of the state.
+pub(crate) fn draw_question(canvas: &mut Canvas<'_>, parts: &Parts, question: &str) {
+    canvas.text(
+        parts.status,
+        " ".repeat(parts.status.width.into()),
+        Ink::Text,
+    );
+    canvas.text(parts.status, question, Ink::Key);
+}
+
 pub(crate) fn draw_companion(canvas: &mut Canvas<'_>, parts: &Parts, lines: &[CompanionLine]) {
     for (line, row) in lines.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {

@@ -5,7 +5,8 @@
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
 use ttmem_api::{
-    ClassUsage, Device, IncompleteReason, Process, ProcessDevice, ProcessState, Released,
+    ClassUsage, Device, Explanation, IncompleteReason, Process, ProcessDevice, ProcessState,
+    Released,
 };
 
 pub const DRAM: &str = "DRAM";
@@ -115,7 +116,8 @@ pub fn held_at_exit(how: &str, released: &Released) -> String {
 #[must_use]
 pub fn departure(reason: &str) -> &str {
     match reason {
-        "goodbye" => "exited cleanly",
+        // The second word is that of older servers.
+        "exited" | "goodbye" => "exited cleanly",
         "replaced" => "replaced by another program",
         "forgotten" => "forgotten on request",
         other => other,
@@ -150,17 +152,29 @@ pub fn is_gone(process: &Process) -> bool {
     process.state == ProcessState::Exited
 }
 
-/// The parameter for a region that is at least as large as what was needed, as it is typed.
+/// The parameter for a region that is at least as large as what was needed, as it is typed: by the
+/// peak, and by what was refused because the region was too small.
 #[must_use]
-pub fn sizes_to_use(device: &Device) -> Vec<String> {
+pub fn sizes_to_use(device: &Device, failures: &[Explanation]) -> Vec<String> {
     let sizes = [
         ("trace_region_size", device.trace_region_size_needed()),
         ("l1_small_size", device.l1_small_size_needed()),
     ];
-    let known = sizes.into_iter();
-    known
-        .filter_map(|(name, size)| Some(format!("{name}={}", size?)))
-        .collect()
+    let size = |(name, used): (&str, Option<u64>)| {
+        let refused = failures.iter().filter_map(|failure| {
+            let on = failure.device_ids.as_ref();
+            let is_on = on.is_none_or(|ids| ids.contains(&device.id));
+            let setting = failure.setting.as_ref().filter(|_| is_on)?;
+            (setting.name == name).then_some(setting.value)
+        });
+        match (refused.max(), used) {
+            (Some(refused), used) if used.is_none_or(|used| refused > used) => Some(format!(
+                "{name}={refused} (a smaller region was refused as too small)"
+            )),
+            (_, used) => Some(format!("{name}={}", used?)),
+        }
+    };
+    sizes.into_iter().filter_map(size).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ const LIST_LIMIT: u32 = 2_000;
 /// The last events that are looked through for what was refused.
 const LAST_EVENTS: u32 = 256;
 
+/// The last failures that are looked through for regions that were too small.
+const FAILURES: u32 = 16;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Document {
     Snapshot,
@@ -25,6 +28,8 @@ pub(crate) enum Document {
     Kernels,
     /// The last events of all processes, among them what was refused.
     LastEvents,
+    /// The last failures, explained.
+    Failures,
     /// Buffers; offset and limit say which rows.
     Buffers(BufferQuery),
     /// Buffers summed up; `by` says by what.
@@ -51,6 +56,7 @@ impl Document {
             Self::Programs => Update::Programs(listed(client.page(None, Some(LIST_LIMIT))?)),
             Self::Kernels => Update::Kernels(listed(client.page(None, Some(LIST_LIMIT))?)),
             Self::LastEvents => Update::LastEvents(client.last(LAST_EVENTS, None)?),
+            Self::Failures => Update::Failures(client.failures(FAILURES)?),
             Self::Buffers(query) => Update::Buffers(Window {
                 query: query.clone(),
                 page: client.buffers_where(query)?,

@@ -211,7 +211,7 @@ impl Block<'_> {
             }
         }
         text.push_str(&self.programs());
-        for size in labels::sizes_to_use(self.device) {
+        for size in labels::sizes_to_use(self.device, &[]) {
             text.push_str(&self.indented(&[format!("to use: {size}")]));
         }
         text

@@ -30,6 +30,7 @@ mod python;
 pub mod routes;
 mod rows;
 mod schema_version;
+mod search;
 mod size_text;
 mod snapshot;
 mod stream;
@@ -66,6 +67,7 @@ pub use rows::{
     Page, ProgramDevice, ProgramRow, Row,
 };
 pub use schema_version::{SCHEMA, SchemaVersion};
+pub use search::Search;
 pub use size_text::size_text;
 pub use snapshot::{Anomalies, FailureCount, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};

@@ -219,8 +219,8 @@ pub struct Released {
     pub buffer_bytes: u64,
     /// When it happened.
     pub time: Timestamp,
-    /// Why: `goodbye`, `ended`, `replaced`, `forgotten`. `ended` is without a goodbye; whether
-    /// that was an exit or a signal only its parent knows.
+    /// Why: `exited` (cleanly; `goodbye` of older servers), `ended`, `replaced`, `forgotten`. Of
+    /// `ended` only its parent knows whether that was an exit or a signal.
     pub reason: String,
 }
 

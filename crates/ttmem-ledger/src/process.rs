@@ -28,7 +28,7 @@ pub struct ProcessIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     Live,
-    /// Alive, but its connection ended without a goodbye: it keeps what it holds.
+    /// Alive, but its connection ended and it did not: it keeps what it holds.
     Detached,
     /// Gone: it holds nothing any more.
     Exited,
@@ -37,9 +37,10 @@ pub enum ProcessState {
 /// Why a process was let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    Goodbye,
-    /// It ended without a goodbye: killed, or by an exit that runs nothing. Which of them only
-    /// its parent can know.
+    /// It closed its connection in order, as the last thing it did.
+    Exited,
+    /// It ended without that: killed, or by an exit that runs nothing. Which of them only its
+    /// parent can know.
     Ended,
     /// Another instance runs under its pid.
     Replaced,
@@ -52,7 +53,7 @@ impl Departure {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Goodbye => "goodbye",
+            Self::Exited => "exited",
             Self::Ended => "ended",
             Self::Replaced => "replaced",
             Self::Forgotten => "forgotten",

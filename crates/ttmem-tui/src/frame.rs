@@ -94,6 +94,16 @@ pub(crate) fn draw_problem(canvas: &mut Canvas<'_>, line: Rect, problem: &Line) 
     }
 }
 
+/// A question to the user, in place of the state.
+pub(crate) fn draw_question(canvas: &mut Canvas<'_>, parts: &Parts, question: &str) {
+    canvas.text(
+        parts.status,
+        " ".repeat(parts.status.width.into()),
+        Ink::Text,
+    );
+    canvas.text(parts.status, question, Ink::Key);
+}
+
 pub(crate) fn draw_companion(canvas: &mut Canvas<'_>, parts: &Parts, lines: &[CompanionLine]) {
     for (line, row) in lines.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {
@@ -221,6 +231,9 @@ fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
     let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);
     let mut kept: usize = always.iter().map(|key| wide(key) + 2).sum();
     let mut pen = canvas.pen(line, line.y);
+    // A view may say more of a key than all views do.
+    let is_said = |key: &&KeyHelp| keys.iter().any(|(known, _)| *known == key.0);
+    let others = others.iter().filter(|key| !is_said(key));
     for (place, key) in keys.iter().chain(always).chain(others).enumerate() {
         if place == keys.len() {
             kept = 0;

@@ -5,7 +5,8 @@
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
 use ttmem_api::{
-    ClassUsage, IncompleteReason, Process, ProcessDevice, ProcessState, Released, Setting,
+    ClassUsage, Device, Explanation, IncompleteReason, Process, ProcessDevice, ProcessState,
+    Released, Setting,
 };
 
 pub const DRAM: &str = "DRAM";
@@ -115,7 +116,8 @@ pub fn held_at_exit(how: &str, released: &Released) -> String {
 #[must_use]
 pub fn departure(reason: &str) -> &str {
     match reason {
-        "goodbye" => "exited cleanly",
+        // The second word is that of older servers.
+        "exited" | "goodbye" => "exited cleanly",
         "replaced" => "replaced by another program",
         "forgotten" => "forgotten on request",
         other => other,
@@ -170,6 +172,29 @@ pub fn region(setting: &Setting) -> String {
         ),
         None => format!("{typed} ({}{of_bank})", bytes(setting.value)),
     }
+}
+
+/// The regions of a device, as [`region`] has them; where one was refused as too small, what would have done.
+#[must_use]
+pub fn regions(device: &Device, failures: &[Explanation]) -> Vec<String> {
+    let refused = |setting: &Setting| {
+        let on_device = failures.iter().filter(|failure| {
+            let ids = failure.device_ids.as_ref();
+            ids.is_none_or(|ids| ids.contains(&device.id))
+        });
+        let wanted = on_device.filter_map(|failure| failure.setting.as_ref());
+        let same = wanted.filter(|wanted| wanted.name == setting.name);
+        let largest = same.map(|wanted| wanted.value).max();
+        largest.filter(|value| *value > setting.value)
+    };
+    let text = |setting: &Setting| match refused(setting) {
+        Some(value) => format!(
+            "{}={value} (a smaller region was refused as too small)",
+            setting.name
+        ),
+        None => region(setting),
+    };
+    device.regions.iter().map(text).collect()
 }
 
 #[cfg(test)]

@@ -82,6 +82,38 @@ fn a_click_on_a_name_is_as_good_as_its_number() {
 }
 
 #[test]
+fn a_slash_finds_in_every_view_and_escape_takes_it_back() {
+    for tab in Tab::ALL {
+        let mut app = app(tab);
+        drawn(&mut app, (120, 40), &[]);
+        for key in "/qzq".chars() {
+            assert_eq!(press(&mut app, Key::Char(key)), Flow::On, "{tab:?}");
+        }
+        let screen = drawn(&mut app, (120, 40), &[]);
+        assert!(screen.contains("qzq▏"), "{tab:?}:\n{screen}");
+        press(&mut app, Key::Enter);
+        let screen = drawn(&mut app, (120, 40), &[]);
+        assert!(screen.contains("qzq"), "{tab:?}:\n{screen}");
+        press(&mut app, Key::Escape);
+        let screen = drawn(&mut app, (120, 40), &[]);
+        assert!(!screen.contains("qzq"), "{tab:?}:\n{screen}");
+        assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
+    }
+}
+
+#[test]
+fn an_export_asks_for_its_form_and_can_be_given_up() {
+    let mut app = app(Tab::Overview);
+    press(&mut app, Key::Char('x'));
+    let screen = drawn(&mut app, (80, 24), &[]);
+    assert!(screen.contains("c CSV, j JSON, Esc nothing"), "{screen}");
+    press(&mut app, Key::Escape);
+    let screen = drawn(&mut app, (80, 24), &[]);
+    assert!(!screen.contains("CSV"), "{screen}");
+    assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
+}
+
+#[test]
 fn keys_of_the_app_change_the_settings() {
     let mut app = app(Tab::Overview);
     let first = app.settings();
@@ -211,7 +243,7 @@ fn a_paste_is_text_or_nothing() {
     for letter in "qm".chars() {
         app.handle(Input::Pasted(letter));
     }
-    assert!(drawn(&mut app, (80, 24), &[]).contains("filter: qm"));
+    assert!(drawn(&mut app, (80, 24), &[]).contains("find: qm"));
 }
 
 #[test]

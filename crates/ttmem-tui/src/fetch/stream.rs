@@ -13,6 +13,10 @@ use ttmem_api::{
 /// Events are handed over so often, however many they are.
 const BATCH: Duration = Duration::from_millis(100);
 
+/// As many events of a batch are taken in where some are enough: a screen of rows, ten times a
+/// second.
+const SAMPLE: usize = 60;
+
 /// How long those who look once wait for an event that the server has applied.
 const BRIEFLY: Duration = Duration::from_secs(5);
 
@@ -102,10 +106,14 @@ impl Listener {
         let mut events: Vec<StreamEvent> = Vec::new();
         let mut handed_over = Instant::now();
         loop {
-            let settings = self.settings.get();
-            if settings.is_none_or(|settings| !settings.streams_events) {
+            let Some(settings) = self
+                .settings
+                .get()
+                .filter(|settings| settings.streams_events)
+            else {
                 return Ended::Otherwise;
-            }
+            };
+            let enough = |taken: usize| settings.samples_events && taken >= SAMPLE;
             loop {
                 match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
                     Ok(Streamed::Message(message)) => {
@@ -116,11 +124,11 @@ impl Listener {
                     Ok(Streamed::Quiet) => break,
                     Ok(Streamed::Ended) | Err(_) => return Ended::Broken,
                 }
-                if handed_over.elapsed() >= BATCH {
+                if handed_over.elapsed() >= BATCH || enough(events.len()) {
                     break;
                 }
             }
-            handed_over = Instant::now();
+            let skips = enough(events.len());
             if let Some(last) = events.last() {
                 self.after = Some(last.id);
                 let events = std::mem::take(&mut events);
@@ -128,6 +136,15 @@ impl Listener {
                     return Ended::AppGone;
                 }
             }
+            if skips {
+                // What comes meanwhile is never read: the stream goes on with what is new then. The
+                // ids tell the view how many it left out.
+                let until = Instant::now() + BATCH.saturating_sub(handed_over.elapsed());
+                self.settings.wait_until(until, &settings);
+                self.after = None;
+                return Ended::Otherwise;
+            }
+            handed_over = Instant::now();
         }
     }
 

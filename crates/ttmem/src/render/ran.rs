@@ -257,7 +257,7 @@ impl Page<'_, Report> {
         let ran = &self.document.ran;
         let is_program = process.pid.map(i64::from) == Some(ran.pid.into());
         match released.reason.as_str() {
-            "ended" | "goodbye" if is_program => how(ran.ended),
+            "ended" | "exited" | "goodbye" if is_program => how(ran.ended),
             other => labels::departure(other).to_owned(),
         }
     }

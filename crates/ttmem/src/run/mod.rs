@@ -97,7 +97,7 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     drop(streams);
     let pid = child.pid();
     let ended = match captured {
-        Some(captured) => captured.show(child, &signals, &target.server)?,
+        Some(captured) => captured.show(child, &signals, &target.server, &options.look)?,
         None => child.wait(&signals)?,
     };
     let ran = Ran {

@@ -34,7 +34,7 @@ fn a_departure_takes_one_line() {
     };
     for (departure, why) in [
         (Departure::Ended, "Ended"),
-        (Departure::Goodbye, "Exited cleanly"),
+        (Departure::Exited, "Exited cleanly"),
         (Departure::Replaced, "Replaced by another program"),
         (Departure::Forgotten, "Forgotten on request"),
     ] {

@@ -50,7 +50,7 @@ impl Buffers {
     fn narrow(&mut self, group: &BufferGroup, by: GroupBy, chosen: &mut Chosen) -> bool {
         let Some(key) = &group.key else { return false };
         match by {
-            GroupBy::Operation => self.question.operation.set(key.as_str()),
+            GroupBy::Operation => self.question.operation = Some(key.clone()),
             GroupBy::Size => {
                 let Some(size) = groups::size_of(key) else {
                     return false;
@@ -111,9 +111,9 @@ impl Buffers {
     }
 
     fn handle_typing(&mut self, key: Key) -> Outcome {
-        let before = self.question.operation.text().to_owned();
-        self.question.operation.handle(key);
-        if self.question.operation.text() != before {
+        let before = self.question.find.text().to_owned();
+        self.question.find.handle(key);
+        if self.question.find.text() != before {
             self.begin_anew();
         }
         Outcome::Handled
@@ -177,11 +177,10 @@ impl Buffers {
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
         }
-        if self.question.operation.is_typing() {
-            let typed = self.question.operation.text();
-            let typed = format!("operation has: {typed}{} ", theme.caret());
+        let typed = self.question.find.said(theme);
+        if let Some(typed) = typed.filter(|_| self.question.find.is_typing()) {
             // First, because it is what the user looks at.
-            parts.insert(0, (typed, Ink::Key));
+            parts.insert(0, (format!("{typed} "), Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));
@@ -198,7 +197,7 @@ impl Buffers {
 impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
-            ("/", "operation"),
+            ("/", "find"),
             ("s S", "sort"),
             ("b", "group by"),
             ("Enter", "details"),
@@ -223,7 +222,7 @@ impl View for Buffers {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        if self.question.operation.is_typing() {
+        if self.question.find.is_typing() {
             return self.handle_typing(key);
         }
         self.note = None;
@@ -233,7 +232,7 @@ impl View for Buffers {
         }
         match key {
             Key::Char('/') => {
-                self.question.operation.begin();
+                self.question.find.begin();
                 return Outcome::Handled;
             }
             Key::Enter => return self.enter(data, chosen),
@@ -318,7 +317,7 @@ impl View for Buffers {
     }
 
     fn is_typing(&self) -> bool {
-        self.question.operation.is_typing()
+        self.question.find.is_typing()
     }
 }
 

@@ -24,7 +24,9 @@ const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
-    pub(in crate::views) operation: Prompt,
+    pub(in crate::views) find: Prompt,
+    /// Of operations whose name has this in it.
+    pub(in crate::views) operation: Option<String>,
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
     pub(in crate::views) min_bytes: Option<u64>,
@@ -37,7 +39,8 @@ pub(in crate::views) struct Question {
 impl Default for Question {
     fn default() -> Self {
         Self {
-            operation: Prompt::default(),
+            find: Prompt::default(),
+            operation: None,
             class: None,
             min_bytes: None,
             only_device: false,
@@ -74,7 +77,8 @@ impl Question {
 
     /// Whether some buffers are left out, other than by process.
     pub(super) fn is_narrow(&self) -> bool {
-        !self.operation.text().is_empty()
+        !self.find.text().is_empty()
+            || self.operation.is_some()
             || self.class.is_some()
             || self.min_bytes.is_some()
             || self.only_device
@@ -93,7 +97,7 @@ impl Question {
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
         let device = self.device(data, chosen);
         let unique_id = device.and_then(|device| device.unique_id);
-        let text = self.operation.text();
+        let find = self.find.text();
         BufferQuery {
             pid: chosen.pid,
             device: device
@@ -101,7 +105,8 @@ impl Question {
                 .filter(|_| unique_id.is_none()),
             unique_id,
             class: self.class,
-            operation: (!text.is_empty()).then(|| text.to_owned()),
+            operation: self.operation.clone(),
+            find: (!find.is_empty()).then(|| find.to_owned()),
             min_bytes: self.min_bytes,
             since: self.since,
             ..BufferQuery::default()
@@ -138,7 +143,7 @@ impl Question {
     }
 
     pub(super) fn words(&self, data: &Data, chosen: &Chosen) -> Vec<String> {
-        let text = self.operation.text();
+        let find = self.find.text();
         [
             chosen.pid.map(|pid| format!("pid {pid}")),
             self.device(data, chosen)
@@ -146,7 +151,10 @@ impl Question {
             self.class.map(|class| class.to_string()),
             self.min_bytes
                 .map(|size| format!("at least {}", format::bytes(size))),
-            (!text.is_empty()).then(|| format!("operation has \"{text}\"")),
+            self.operation
+                .as_ref()
+                .map(|name| format!("operation has \"{name}\"")),
+            (!find.is_empty()).then(|| format!("find \"{find}\"")),
             self.since
                 .map(|since| format!("since {}", since_text(since, data))),
         ]

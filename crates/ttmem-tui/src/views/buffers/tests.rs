@@ -79,7 +79,7 @@ fn filters_and_order_go_to_the_server() {
         (asked.sort, asked.descending),
         (Some(SortBy::Address), false)
     );
-    assert_eq!(asked.operation.as_deref(), Some("Mat"));
+    assert_eq!(asked.find.as_deref(), Some("Mat"));
     assert_eq!(asked.class, Some(MemoryClass::Dram));
     assert_eq!(asked.min_bytes, Some(1024));
     assert_eq!(asked.unique_id, data.devices()[0].unique_id);

@@ -14,7 +14,9 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cell, Column, Cursor, Table, above, below, panel, row_of, text};
+use crate::widgets::{
+    Canvas, Cell, Column, Cursor, Prompt, Table, above, below, panel, row_of, text,
+};
 use ratatui::layout::Rect;
 use ttmem_api::{Explanation, Timestamp, Verdict};
 
@@ -42,6 +44,7 @@ fn which(failure: &Explanation) -> Which {
 
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
+    find: Prompt,
     cursor: Cursor,
     /// The failure that the user chose; the newest if there is none.
     chosen: Option<Which>,
@@ -50,9 +53,20 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    fn shown(data: &Data) -> &[Explanation] {
-        let failures = data.failures.as_ref();
-        failures.map_or(&[], |fresh| &fresh.document.failures)
+    /// Those that are looked for, newest first.
+    fn shown<'d>(&self, data: &'d Data) -> Vec<&'d Explanation> {
+        let failures = data.failures.iter();
+        let failures = failures.flat_map(|fresh| &fresh.document.failures);
+        failures.filter(|failure| self.finds(failure)).collect()
+    }
+
+    fn finds(&self, failure: &Explanation) -> bool {
+        let names = [
+            Some(failure.sentence.as_str()),
+            Some(verdict(failure.verdict)),
+            failure.python.as_deref(),
+        ];
+        self.find.finds(names, [failure.pid.map(u64::from)])
     }
 
     /// The place of the chosen failure; the newest if it is gone.
@@ -60,24 +74,26 @@ impl Failures {
         let Some(chosen) = self.chosen else {
             return 0;
         };
-        let mut failures = Self::shown(data).iter();
+        let failures = self.shown(data);
+        let mut failures = failures.iter();
         let place = failures.position(|failure| which(failure) == chosen);
         place.unwrap_or(0)
     }
 
     fn chosen<'d>(&self, data: &'d Data) -> Option<&'d Explanation> {
-        Self::shown(data).get(self.place(data))
+        self.shown(data).get(self.place(data)).copied()
     }
 
     /// Chooses what the cursor is on; at the top the newest, whatever comes.
     fn choose(&mut self, data: &Data) {
-        let failure = Self::shown(data).get(self.cursor.place());
+        let failures = self.shown(data);
+        let failure = failures.get(self.cursor.place()).copied();
         let failure = failure.filter(|_| self.cursor.row > 0 || self.opened.is_some());
         self.chosen = failure.map(which);
     }
 
     fn step(&mut self, forward: bool, data: &Data) {
-        let last = Self::shown(data).len().saturating_sub(1);
+        let last = self.shown(data).len().saturating_sub(1);
         let place = self.place(data);
         let place = if forward {
             (place + 1).min(last)
@@ -87,6 +103,23 @@ impl Failures {
         self.cursor.row = place as u64;
         self.opened = Some(Cursor::default());
         self.choose(data);
+    }
+
+    /// A key of the list that is no part of what is looked for.
+    fn move_to(&mut self, key: Key, data: &Data) -> Outcome {
+        // Others may have come since it was drawn.
+        self.cursor.rows = self.shown(data).len() as u64;
+        self.cursor.row = self.place(data) as u64;
+        if self.cursor.handle(key) {
+            self.choose(data);
+            return Outcome::Handled;
+        }
+        if key == Key::Enter && self.chosen(data).is_some() {
+            self.opened = Some(Cursor::default());
+            self.choose(data);
+            return Outcome::Handled;
+        }
+        Outcome::Unused
     }
 
     /// Goes to the map of the device that failed.
@@ -105,13 +138,16 @@ impl Failures {
     }
 
     fn draw_list(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let failures = Self::shown(data);
+        let failures = self.shown(data);
         self.cursor.row = self.place(data) as u64;
         let theme = canvas.theme;
         let mut head = vec![(
             format::counted(failures.len() as u64, "failure"),
             Ink::Strong,
         )];
+        if let Some(find) = self.find.said(theme) {
+            head.push((format!("{}{find}", theme.between()), Ink::Key));
+        }
         let omitted = data
             .failures
             .as_ref()
@@ -134,7 +170,7 @@ impl Failures {
             list = above(list, rows);
         }
         let table = Table::of(COLUMNS);
-        table.draw_all(canvas, list, &mut self.cursor, failures, |failure| {
+        table.draw_all(canvas, list, &mut self.cursor, &failures, |failure| {
             cells(failure, data)
         });
     }
@@ -153,10 +189,10 @@ impl Failures {
 
     fn draw_explanation(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let place = self.place(data);
+        let count = self.shown(data).len();
         let Some((failure, scroll)) = self.chosen(data).cloned().zip(self.opened.as_mut()) else {
             return;
         };
-        let count = Self::shown(data).len();
         let age = age(&failure, data);
         let title = format!("failure {} of {count}, {age} ago", place + 1);
         let inside = panel(canvas, area, &title, true);
@@ -216,7 +252,7 @@ fn cells(failure: &Explanation, data: &Data) -> Vec<Cell> {
 
 impl View for Failures {
     fn keys(&self) -> &'static [KeyHelp] {
-        const LIST: &[KeyHelp] = &[("Enter", "why"), ("j k", "choose")];
+        const LIST: &[KeyHelp] = &[("Enter", "why"), ("j k", "choose"), ("/", "find")];
         const OPENED: &[KeyHelp] = &[
             ("Enter", "memory map"),
             ("Esc", "list"),
@@ -243,19 +279,13 @@ impl View for Failures {
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(scroll) = &mut self.opened else {
-            // Others may have come since it was drawn.
-            self.cursor.rows = Self::shown(data).len() as u64;
-            self.cursor.row = self.place(data) as u64;
-            if self.cursor.handle(key) {
-                self.choose(data);
-                return Outcome::Handled;
+            match key {
+                typed if self.find.is_typing() => self.find.handle(typed),
+                Key::Char('/') => self.find.begin(),
+                Key::Escape if !self.find.text().is_empty() => self.find.clear(),
+                other => return self.move_to(other, data),
             }
-            if key == Key::Enter && self.chosen(data).is_some() {
-                self.opened = Some(Cursor::default());
-                self.choose(data);
-                return Outcome::Handled;
-            }
-            return Outcome::Unused;
+            return Outcome::Handled;
         };
         match key {
             Key::Escape => self.opened = None,
@@ -265,6 +295,10 @@ impl View for Failures {
             other => return Outcome::if_used(scroll.handle(other)),
         }
         Outcome::Handled
+    }
+
+    fn is_typing(&self) -> bool {
+        self.find.is_typing()
     }
 
     fn point(&mut self, pointer: Pointer, data: &Data, _chosen: &mut Chosen) -> Outcome {
@@ -289,7 +323,7 @@ impl View for Failures {
         }
         if data.failures.is_none() {
             canvas.text(row_of(area, 0), "asking the server…", Ink::Faint);
-        } else if Self::shown(data).is_empty() {
+        } else if self.find.said(canvas.theme).is_none() && self.shown(data).is_empty() {
             let words = "No allocation and no program was refused since the server started.";
             canvas.text(row_of(area, 0), words, Ink::Good);
             let words = "`ttmem explain FILE` says why of a log of any machine.";

@@ -64,6 +64,46 @@ fn the_narrow_core_is_found_and_warned_of() {
     }
 }
 
+fn typed(view: &mut L1MapView, text: &str, data: &Data) {
+    let keys: Vec<Key> = text.chars().map(Key::Char).collect();
+    press(view, &keys, data, &mut Chosen::default());
+}
+
+#[test]
+fn an_address_is_found_in_decimal_and_hex_in_both_lists() {
+    let data = busy_with((5, 6));
+    let map = &data.l1map.as_ref().expect("a map").document.1;
+    let core = map.core.as_ref().expect("a core");
+    for address in ["0xbbc60", "769120"] {
+        let mut view = L1MapView {
+            core: Some((5, 6)),
+            ..L1MapView::default()
+        };
+        typed(&mut view, &format!("/{address}"), &data);
+        let found = column::found(core, &view.find);
+        let found: Vec<u64> = found.iter().map(|segment| segment.address).collect();
+        assert_eq!(found, [0xb_bc60], "{address}");
+        let screen = drawn(&mut view, &data, &Chosen::default(), (200, 47));
+        assert!(screen.contains(&format!("find: {address}")), "{screen}");
+        assert!(screen.contains("0xbbc60   12.0 KiB · free"), "{screen}");
+    }
+    let blocks = &data.blocks.as_ref().expect("banks").document.1;
+    let wanted = blocks.largest[1].address;
+    for address in [format!("{wanted:#x}"), wanted.to_string()] {
+        let mut view = L1MapView {
+            page: Page::Banks(MemoryClass::Dram),
+            ..L1MapView::default()
+        };
+        typed(&mut view, &format!("/{address}"), &data);
+        let found = blocks.largest.iter();
+        let found = found.filter(|block| banks::is_found(block, &view.find));
+        let found: Vec<u64> = found.map(|block| block.address).collect();
+        assert_eq!(found, [wanted], "{address}");
+        let screen = drawn(&mut view, &data, &Chosen::default(), (200, 47));
+        assert!(screen.contains(&format!("find: {address}")), "{screen}");
+    }
+}
+
 #[test]
 fn a_clash_is_said_and_marked() {
     let mut data = busy_with((0, 0));

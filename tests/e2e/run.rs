@@ -150,8 +150,8 @@ fn the_program_is_itself_and_the_report_comes_after_it() {
             "held after close: 1 buffer, 48.0 KiB",
             "DRAM at its peak: 480.0 KiB on device 0",
             "  48.0 KiB        1   DRAM of matmul",
-            "to use: trace_region_size=196608 (192.0 KiB; 11.8 MiB of what was given never",
-            "to use: l1_small_size=1024 (1.0 KiB per bank; 1023.0 KiB of what was given never",
+            "to use: trace_region_size=196608 (192.0 KiB, 11.8 MiB never used)",
+            "to use: l1_small_size=1024 (1.0 KiB per bank, 1023.0 KiB never used)",
             "anomalies 0, lost 0 events, elided 0 events",
         ] {
             assert!(report.contains(part), "{part} is missing in\n{report}");

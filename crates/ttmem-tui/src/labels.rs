@@ -166,7 +166,7 @@ pub fn region(setting: &Setting) -> String {
             format!("{typed} ({}{of_bank} given, never used)", bytes(unused))
         }
         Some(unused) => format!(
-            "{typed} ({}{of_bank}; {} of what was given never used)",
+            "{typed} ({}{of_bank}, {} never used)",
             bytes(setting.value),
             bytes(unused)
         ),

@@ -17,6 +17,9 @@ const END: &str = "<!-- end of failure -->";
 /// What the program is called in the manual, and where it runs.
 const PROGRAM: &str = "model.py";
 
+/// What is shown instead of the folder that it runs in.
+const HOME: &str = "/home/me";
+
 /// What comes behind the explanations in a report.
 const AFTER_FAILURES: &str = "\nPEAK";
 
@@ -79,7 +82,9 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
         bail!("it should have failed");
     }
     let report = String::from_utf8(process::read(&report)?)?;
-    Ok((program, explanation(&report)?.to_owned()))
+    // The manual has no paths of this machine.
+    let shown = explanation(&report)?.replace(&folder.display().to_string(), HOME);
+    Ok((program, shown))
 }
 
 /// The part of a report that explains: behind its title, before the peaks.

@@ -201,7 +201,7 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(device),
         "id unique_id scope arch board remote source verified dram l1 l1_small trace system cb \
-         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes allocators peaks_since_marks"
+         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes allocators peaks_since_marks regions"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
                  peak_bytes peak_time buffers largest_free_bytes_per_bank capacity_is_current \

@@ -226,6 +226,9 @@ fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
     let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);
     let mut kept: usize = always.iter().map(|key| wide(key) + 2).sum();
     let mut pen = canvas.pen(line, line.y);
+    // A view may say more of a key than all views do.
+    let is_said = |key: &&KeyHelp| keys.iter().any(|(known, _)| *known == key.0);
+    let others = others.iter().filter(|key| !is_said(key));
     for (place, key) in keys.iter().chain(always).chain(others).enumerate() {
         if place == keys.len() {
             kept = 0;

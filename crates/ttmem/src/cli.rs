@@ -61,17 +61,10 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Understands a command line.
+    /// Understands a command line, and says where each value comes from.
     ///
     /// # Errors
     /// When it makes no sense; help that was asked for is an error, too.
-    pub(crate) fn understand<T: Into<OsString> + Clone>(
-        line: impl IntoIterator<Item = T>,
-    ) -> Result<Self, clap::Error> {
-        Self::parsed(line).map(|(cli, _matches)| cli)
-    }
-
-    /// The same, and where each value comes from.
     pub(crate) fn parsed<T: Into<OsString> + Clone>(
         line: impl IntoIterator<Item = T>,
     ) -> Result<(Self, ArgMatches), clap::Error> {

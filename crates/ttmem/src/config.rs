@@ -3,7 +3,7 @@
 //! An option that is typed wins over its variable, a variable over the file, the file over the default.
 //! A file that is not understood is an error with its line, never half of a configuration.
 
-use crate::cli::{Cli, Colour, Command, ConfigAction, Look, ThemeChoice, interval_of, view_of};
+use crate::cli::{Cli, Colour, Command, ConfigAction, ThemeChoice, interval_of, view_of};
 use crate::exit::UsageError;
 use crate::output::Output;
 use anyhow::{Context, Result};

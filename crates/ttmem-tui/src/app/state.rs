@@ -85,6 +85,7 @@ impl App {
         Settings {
             documents: view.documents(&self.data, &self.chosen),
             streams_events: view.streams_events(),
+            samples_events: view.samples_events(&self.chosen),
             interval: self.data.interval,
             paused: self.data.paused,
             refreshes: self.refreshes,

@@ -180,6 +180,11 @@ pub(crate) trait View {
         false
     }
 
+    /// Whether some events are enough where there are more than anybody can read.
+    fn samples_events(&self, _chosen: &Chosen) -> bool {
+        false
+    }
+
     /// Takes a key, if it has a use for it.
     ///
     /// While the user types ([`View::is_typing`]) it takes every key.

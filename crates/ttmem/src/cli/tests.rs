@@ -9,7 +9,7 @@ use ttmem_tui::{ColourDepth, Tab};
 const MANUAL: &str = include_str!("../../../../docs/cli.md");
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::understand(line.split_whitespace())
+    Cli::parsed(line.split_whitespace()).map(|(cli, _matches)| cli)
 }
 
 fn serve(line: &str) -> ServeOptions {

@@ -1,6 +1,7 @@
 //! What the file accepts, what wins over it, and that nothing is overwritten.
 
 use super::*;
+use crate::cli::Look;
 use std::collections::BTreeMap;
 
 /// Understands a command line with a configuration, and without any variable.

@@ -12,9 +12,9 @@ const SEGMENTS: &[Column] = &[
     Column::figures("ADDRESS", 8, 0),
     Column::figures("SIZE", 10, 0),
     Column::words("KIND", 10, 0),
-    Column::words("OWNER", 6, 2).growing(),
+    Column::words("OWNER", 14, 0).growing(),
     Column::figures("PID", 7, 3),
-    Column::figures("AGE", 6, 1),
+    Column::figures("AGE", 6, 2),
     Column::figures("MORE", 4, 5),
     Column::words("BUFFER", 18, 4),
 ];

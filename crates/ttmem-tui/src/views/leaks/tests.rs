@@ -64,11 +64,14 @@ fn a_board_of_eight_is_seen_whole_on_a_small_screen() {
         answer(&view, &mut data, &chosen);
         let screen = drawn(&mut view, &data, &chosen, (80, rows));
         for device in data.devices() {
-            let begins = format!("{} ", device.id);
-            let row = |line: &str| line.starts_with(&begins) && line.contains("iB");
+            let id = device.id.to_string();
+            let row = |line: &str| {
+                let name = line.split_whitespace().next().unwrap_or_default();
+                name.trim_end_matches('R') == id && line.contains("iB")
+            };
             assert!(
                 screen.lines().any(row),
-                "device {begins}of {rows} rows:\n{screen}"
+                "device {id} of {rows} rows:\n{screen}"
             );
         }
         for heading in ["OPERATION", "DEVICE", "PROCESS"] {

@@ -228,7 +228,7 @@ impl View for Overview {
             return;
         }
         self.count_holders(data);
-        let plan = Plan::of(data.devices(), area, !data.processes().is_empty());
+        let plan = Plan::of(data.devices(), area, data.processes().len());
         self.plan = Some(plan);
         graph::draw(canvas, plan.graph, data);
         self.draw_devices(canvas, &plan, data, chosen.place(data));

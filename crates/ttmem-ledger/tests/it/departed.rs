@@ -89,7 +89,7 @@ fn what_is_held_at_close_is_known_by_its_operation_and_what_is_freed_is_not() {
     let process = view.process(0).unwrap();
     let expected = [(None, 1, 64 * 64), (Some("ttnn.zeros"), 2, 2 * 64 * 12)];
     assert_eq!(left(&process.left_at_close()), expected);
-    world.depart(model, Departure::Goodbye);
+    world.depart(model, Departure::Exited);
     let view = world.view();
     assert_eq!(left(&view.departed[0].left_at_close), expected);
     assert_eq!(left(&view.departed[0].left_at_exit), []);

@@ -35,6 +35,10 @@ pub(super) struct Listener {
     after: Option<u64>,
     /// The start of the server whose ids these are.
     started: Option<Timestamp>,
+    /// Whether events were left unread, and the stream is to go on with the newest.
+    skips: bool,
+    /// Events from before that may come at once.
+    look_back: usize,
     /// Whether the app knows that the server refuses the stream.
     refused: bool,
 }
@@ -59,6 +63,8 @@ impl Listener {
             updates,
             after: None,
             started: None,
+            skips: false,
+            look_back: 0,
             refused: false,
         }
     }
@@ -113,7 +119,8 @@ impl Listener {
             else {
                 return Ended::Otherwise;
             };
-            let enough = |taken: usize| settings.samples_events && taken >= SAMPLE;
+            let most = SAMPLE + std::mem::take(&mut self.look_back);
+            let enough = |taken: usize| settings.samples_events && taken >= most;
             loop {
                 match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
                     Ok(Streamed::Message(message)) => {
@@ -137,11 +144,11 @@ impl Listener {
                 }
             }
             if skips {
-                // What comes meanwhile is never read: the stream goes on with what is new then. The
-                // ids tell the view how many it left out.
+                // What comes meanwhile is not read: the stream goes on with the newest then. The ids
+                // tell the view how many it left out.
                 let until = Instant::now() + BATCH.saturating_sub(handed_over.elapsed());
                 self.settings.wait_until(until, &settings);
-                self.after = None;
+                self.skips = true;
                 return Ended::Otherwise;
             }
             handed_over = Instant::now();
@@ -154,6 +161,15 @@ impl Listener {
                 // The first server, or another one, whose ids count anew: shortly before now.
                 self.started = Some(hello.started);
                 self.after = Some(hello.newest.saturating_sub(LOOK_BACK));
+                self.look_back = usize::try_from(LOOK_BACK).unwrap_or(0);
+                Err(Ended::Otherwise)
+            }
+            StreamMessage::Hello(hello) if std::mem::take(&mut self.skips) => {
+                let newest = Some(hello.newest.saturating_sub(SAMPLE as u64));
+                if newest <= self.after {
+                    return Ok(());
+                }
+                self.after = newest;
                 Err(Ended::Otherwise)
             }
             StreamMessage::Event(event) => {

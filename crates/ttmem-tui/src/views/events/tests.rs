@@ -402,3 +402,25 @@ fn no_area_is_too_small_and_no_look_too_plain() {
     assert!(stage.screen().contains("no events yet"));
     assert_eq!(stage.press(Key::Char('j')), Outcome::Handled);
 }
+
+#[test]
+fn who_looks_for_something_gets_all_events() {
+    let (data, mut chosen) = (busy(), Chosen::default());
+    let mut view = Events::default();
+    assert!(view.streams_events() && view.samples_events(&chosen));
+    let press = |view: &mut Events, chosen: &mut Chosen, keys: &[Key]| {
+        for key in keys {
+            view.handle(*key, &data, chosen);
+        }
+    };
+    press(&mut view, &mut chosen, &[Key::Char('e')]);
+    assert!(!view.samples_events(&chosen), "of one kind");
+    press(&mut view, &mut chosen, &[Key::Char('E')]);
+    assert!(view.samples_events(&chosen));
+    press(&mut view, &mut chosen, &[Key::Char('/'), Key::Char('x')]);
+    assert!(!view.samples_events(&chosen), "with a text");
+    press(&mut view, &mut chosen, &[Key::Enter, Key::Escape]);
+    assert!(view.samples_events(&chosen));
+    chosen.pid = Some(7);
+    assert!(!view.samples_events(&chosen), "of one process");
+}

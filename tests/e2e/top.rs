@@ -107,7 +107,7 @@ fn every_view_is_reached_by_its_number_and_by_tab() {
     terminal.press(&["Tab"]);
     wait_for_view(&terminal, 1, "Overview");
     terminal.press(&["BTab"]);
-    wait_for_view(&terminal, 8, "Leaks");
+    wait_for_view(&terminal, 9, "Failures");
     terminal.press(&["1"]);
     terminal.wait_until("a device with what it holds", |screen| {
         screen.contains("DRAM") && screen.contains("GiB")

@@ -93,7 +93,9 @@ impl Config {
     pub(crate) fn apply(self, cli: &mut Cli, matches: &ArgMatches, no_colour: bool) {
         let of_command = matches.subcommand().map(|(_name, matches)| matches);
         let is_default = |id: &str| {
-            let source = of_command.and_then(|matches| matches.value_source(id));
+            // Demo and run have no options for it.
+            let has_it = of_command.filter(|matches| matches.try_contains_id(id).is_ok());
+            let source = has_it.and_then(|matches| matches.value_source(id));
             source.is_none_or(|source| source == ValueSource::DefaultValue)
         };
         let http = cli.command.http_options();

@@ -258,11 +258,15 @@ fn frozen() -> (Loaded, Snapshot) {
         is_it
     });
     let mut last = loaded.snapshot();
+    let mut unchanged = 0;
+    // What was sent may still wait on a busy machine.
     wait_until("nothing comes any more", || {
+        std::thread::sleep(Duration::from_millis(50));
         let now = loaded.snapshot();
-        let same = now.server.events_applied == last.server.events_applied;
+        let is_same = now.server.events_applied == last.server.events_applied;
+        unchanged = if is_same { unchanged + 1 } else { 0 };
         last = now;
-        same
+        unchanged >= 10
     });
     (loaded, last)
 }

@@ -7,6 +7,7 @@ use super::support::wait_until;
 use super::support::workload::{Plan, Workload};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use ttmem_api::{Device, Process, Snapshot};
 use ttmem_event::legacy::Generation;
 use ttmem_tui::format::bytes;

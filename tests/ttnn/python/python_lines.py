@@ -16,6 +16,7 @@ WITHOUT = "TTMEM_TESTS_WITHOUT_PYTHON"
 if WITHOUT not in os.environ:
     os.environ[VARIABLE] = "1"
 
+import ttmem_account  # noqa: E402
 import ttnn  # noqa: E402
 from tensors import OUT_OF_MEMORY, zeros  # noqa: E402
 from ttmem_check import Arguments, Check, close_board, equal, open_board  # noqa: E402
@@ -47,6 +48,7 @@ def empty(device, shape=SHAPE, config=None):
 
 
 def row_of(check, tensor):
+    ttmem_account.flush()
     address = tensor.buffer_address()
     rows = [row for row in check.account.rows("buffers") if row["address"] == address]
     require(len(rows) == 1, f"{len(rows)} buffers at {address}")
@@ -89,7 +91,8 @@ def with_lines(check, device, arguments):
     check_tensor(check, "a thread", made[0])
     space = {"empty": empty, "device": device}
     exec(compile("def made():\n\n    return empty(device)\n", "typed.py", "exec"), space)
-    check_tensor(check, "exec", space["made"]())
+    typed = space["made"]()
+    check_tensor(check, "exec", typed)
     check.compare("tensors with lines")
 
     # Deeper than what is reported: both ends are, and how many frames lie between.

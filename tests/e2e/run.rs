@@ -147,7 +147,7 @@ fn the_program_is_itself_and_the_report_comes_after_it() {
             &format!("ended with code {code} after"),
             "1 process tracked",
             "480.0 KiB",
-            "held after close: 1 buffer, 48.0 KiB",
+            "held at close: 1 buffer, 48.0 KiB",
             "DRAM at its peak: 480.0 KiB on device 0",
             "  48.0 KiB        1   DRAM of matmul",
             "to use: trace_region_size=196608 (192.0 KiB, 11.8 MiB never used)",
@@ -170,7 +170,7 @@ fn the_report_goes_to_a_file_and_may_be_json() {
     let plain = output(&mut bench.run(&["--report", &name], &["exit", "0"]));
     assert_eq!(text(&plain.stderr), "its own complaint\n");
     let report = fs::read_to_string(&file).expect("a report");
-    assert!(report.contains("held after close"), "{report}");
+    assert!(report.contains("held at close"), "{report}");
 
     let json = output(&mut bench.run(&["--json", "--report", &name], &["exit", "3"]));
     assert_eq!(json.status.code(), Some(3));

@@ -216,6 +216,12 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Whether it is typed as bytes of one bank: that of the small region is, the trace region's is of all.
+    #[must_use]
+    pub fn is_per_bank(&self) -> bool {
+        self.name == "l1_small_size"
+    }
+
     /// How much of what was given would not have been needed; none if that was too little.
     #[must_use]
     pub fn unused(&self) -> Option<u64> {

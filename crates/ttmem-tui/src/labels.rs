@@ -156,7 +156,7 @@ pub fn is_gone(process: &Process) -> bool {
 #[must_use]
 pub fn region(setting: &Setting) -> String {
     let typed = format!("{}={}", setting.name, setting.value);
-    let of_bank = if setting.bytes_per_bank == Some(setting.value) {
+    let of_bank = if setting.is_per_bank() {
         " per bank"
     } else {
         ""
@@ -200,6 +200,28 @@ pub fn regions(device: &Device, failures: &[Explanation]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_that_was_never_used_is_named_as_it_is_given() {
+        let unused = |name: &str, given| {
+            let setting = Setting {
+                name: name.to_owned(),
+                value: 0,
+                bytes_per_bank: Some(0),
+                given: Some(given),
+                is_smallest: true,
+            };
+            region(&setting)
+        };
+        assert_eq!(
+            unused("trace_region_size", 4 << 20),
+            "trace_region_size=0 (4.0 MiB given, never used)"
+        );
+        assert_eq!(
+            unused("l1_small_size", 32 << 10),
+            "l1_small_size=0 (32.0 KiB per bank given, never used)"
+        );
+    }
 
     fn class(free_per_bank: u64) -> ClassUsage {
         ClassUsage {

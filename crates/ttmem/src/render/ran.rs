@@ -219,7 +219,7 @@ impl Page<'_, Report> {
             let buffers = counted(leaks.buffers, "buffer");
             format!("{buffers}, {}", bytes(leaks.bytes))
         };
-        let mut text = format!("\nheld after close: {}\n", held(&report.leak_candidates));
+        let mut text = format!("\nheld at close: {}\n", held(&report.leak_candidates));
         let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
@@ -279,7 +279,12 @@ impl Page<'_, Report> {
         let regions = self.document.regions.iter();
         let lines =
             regions.map(|setting| sentence("to use: ", &labels::region(setting), self.width));
-        lines.collect()
+        let lines: String = lines.collect();
+        if lines.is_empty() {
+            lines
+        } else {
+            format!("\n{lines}")
+        }
     }
 
     /// Whether the figures can be trusted.

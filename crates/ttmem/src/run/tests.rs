@@ -127,7 +127,7 @@ fn a_peak_is_shown_with_what_was_live_then_and_what_was_left_with_its_origin() {
         "  48.0 MiB        1   ttnn.empty at model.py:12\n",
         "   3.0 MiB        1   no operation known\n",
         "  and 3 buffers with 9.0 MiB\n",
-        "held after close: 2 buffers, 4.0 KiB\n",
+        "held at close: 2 buffers, 4.0 KiB\n",
         "   4.0 KiB        2   L1 buffers of ttnn.add\n",
         "libtt_metal.so+0x1f",
     ] {
@@ -211,7 +211,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         "2 processes tracked",
         "  pid 200 python: INCOMPLETE, 7 events lost",
         "  pid 200 python: INCOMPLETE, scratchpads are not tracked: no `x`",
-        "held after close: 2 buffers, 4.0 KiB",
+        "held at close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
         "  pid 200 python: ended, held at exit 3 buffers: 3.0 MiB",
         "still running: 1 process, no longer tracked",
@@ -252,7 +252,7 @@ fn the_page_is_short_where_there_is_little_to_say() {
     assert!(text.starts_with("ttmem: python model.py"), "{text}");
     assert!(text.contains('…'), "a long command is cut\n{text}");
     // A process that is the only one needs no line of its own.
-    assert!(text.contains("held after close: 2 buffers, 4.0 KiB\n"));
+    assert!(text.contains("held at close: 2 buffers, 4.0 KiB\n"));
     assert!(!text.contains("pid 100"), "{text}");
     assert!(text.contains("\nEND: nothing is held\n"), "{text}");
     assert!(text.contains("\nof        3.0 GiB\n"), "{text}");

@@ -24,6 +24,7 @@ mod history;
 mod http;
 mod l1map;
 mod last;
+mod leaks;
 mod problem;
 mod process;
 mod python;
@@ -55,11 +56,12 @@ pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
+pub use leaks::{GrowingGroup, HeldAtClose, LeakGroup, Leaks};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released,
 };
-pub use python::{is_users_code, user_frame};
+pub use python::{is_users_code, short_line, user_frame};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,

@@ -9,6 +9,13 @@ pub fn user_frame<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f s
     frames.find(|frame| is_users_code(frame)).or(innermost)
 }
 
+/// `model.py:57` of `/home/me/model.py:57 forward`.
+#[must_use]
+pub fn short_line(frame: &str) -> &str {
+    let place = frame.split(' ').next().unwrap_or(frame);
+    place.rsplit('/').next().unwrap_or(place)
+}
+
 /// Whether a frame, or a file, is the user's: not of an installed package, of Python's own library,
 /// of ttnn, or made by a program. What was typed in or given as an argument is the user's.
 #[must_use]

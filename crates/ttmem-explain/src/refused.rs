@@ -212,7 +212,7 @@ fn release_advice(release: &Release) -> String {
         let BlockOwner {
             python, operation, ..
         } = &block.owner;
-        let line = python.as_deref().map(words::short_line);
+        let line = python.as_deref().map(ttmem_api::short_line);
         line.or(operation.as_deref()).map(str::to_owned)
     };
     let mut owners = release.blocks.iter().map(owner);

@@ -101,7 +101,7 @@ fn owner(moment: &Moment, storage: &StorageRefused) -> String {
         |id| format!("of program {id}"),
     );
     let caller = &moment.caller;
-    let line = caller.python.as_deref().map(words::short_line);
+    let line = caller.python.as_deref().map(ttmem_api::short_line);
     let caller = match (&caller.operation, line) {
         (Some(operation), Some(line)) => format!(" ({operation} at {line})"),
         (Some(operation), None) => format!(" ({operation})"),

@@ -1,7 +1,7 @@
 //! Words that several sentences use.
 
 use crate::moment::Caller;
-use ttmem_api::{MemoryClass, size_text};
+use ttmem_api::{MemoryClass, short_line, size_text};
 
 /// Sizes that stand beside each other: exact where rounding would make two of them look the same.
 pub(crate) fn sizes<const N: usize>(sizes: [u64; N]) -> [String; N] {
@@ -50,12 +50,6 @@ pub(crate) fn who(caller: &Caller) -> String {
         (None, Some(line)) => format!("the allocation at {line}"),
         (None, None) => "the allocation".to_owned(),
     }
-}
-
-/// `model.py:57` of `/home/me/model.py:57 forward`.
-pub(crate) fn short_line(python: &str) -> &str {
-    let place = python.split(' ').next().unwrap_or(python);
-    place.rsplit('/').next().unwrap_or(place)
 }
 
 pub(crate) fn banks(banks: Option<u32>) -> String {

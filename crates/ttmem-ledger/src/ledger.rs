@@ -1,9 +1,11 @@
 //! The ledger itself: processes join, send events, and leave.
 
+use crate::audience::Audience;
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::failures::Failures;
 use crate::follower::Follower;
+use crate::growth::{self, Holding, Series};
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use ttmem_account::{
     Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, Marks, Pages, PeakSet, residents,
 };
-use ttmem_event::{CoreType, Definition, Event, EventKind};
+use ttmem_event::{CoreType, Definition, Event, EventKind, MeshId};
 
 /// What copying a device costs for a view, in work units: it is larger than a row.
 const WORK_OF_DEVICE_VIEW: u64 = 8;
@@ -45,7 +47,10 @@ impl Default for Limits {
 /// A process on its way out of the ledger.
 #[derive(Debug)]
 pub struct Leaving {
-    peaks: LeavingPeaks,
+    pub(crate) peaks: LeavingPeaks,
+    held: Holding,
+    /// The first row that was not looked at.
+    next_row: u32,
 }
 
 /// Who holds which bytes of which device, and who held them.
@@ -61,6 +66,8 @@ pub struct Ledger {
     departed: Arc<VecDeque<DepartedView>>,
     pub(crate) anomalies: Anomalies,
     marks: Arc<Marks>,
+    /// The marks that readers set.
+    series: Arc<Series>,
     pub(crate) failures: Arc<Failures>,
     pub(crate) events: u64,
     revision: u64,
@@ -89,6 +96,7 @@ impl Ledger {
             departed: Arc::default(),
             anomalies: Anomalies::default(),
             marks: Arc::default(),
+            series: Arc::default(),
             failures: Arc::default(),
             events: 0,
             revision: 0,
@@ -176,18 +184,44 @@ impl Ledger {
     pub fn begin_leaving(&self, process: u32) -> Option<Leaving> {
         let process = self.processes.get(process as usize)?.as_ref()?;
         let peaks = LeavingPeaks::new(&self.table.devices, process);
-        Some(Leaving { peaks })
+        Some(Leaving {
+            peaks,
+            held: Holding::new(process.facts.series.or(&self.series)),
+            next_row: 0,
+        })
     }
 
     /// Goes on for so many work units; true when the process can leave.
-    pub fn go_on_leaving(&mut self, process: u32, leaving: &mut Leaving, work: u64) -> bool {
-        let process = self.processes.get(process as usize);
+    pub fn go_on_leaving(&mut self, index: u32, leaving: &mut Leaving, work: u64) -> bool {
+        let process = self.processes.get(index as usize);
         let Some(process) = process.and_then(Option::as_ref) else {
             return true;
         };
         let (units, is_done) = leaving.peaks.go_on(&process.account, work);
         self.work += units;
-        is_done
+        is_done && self.go_on_holding(index, leaving, work.saturating_sub(units))
+    }
+
+    /// Goes on with what a process holds at its end; true when all is looked at.
+    fn go_on_holding(&mut self, index: u32, leaving: &mut Leaving, work: u64) -> bool {
+        let process = self.processes.get(index as usize);
+        let Some(process) = process.and_then(Option::as_ref) else {
+            return true;
+        };
+        let most = work.max(1);
+        let mut seen = 0;
+        let rows = process.account.rows();
+        for (slot, row) in rows.buffers.iter_from(leaving.next_row) {
+            if seen == most {
+                self.work += seen;
+                return false;
+            }
+            leaving.held.add(row);
+            leaving.next_row = slot + 1;
+            seen += 1;
+        }
+        self.work += seen;
+        true
     }
 
     /// A process is gone; how, and its account, which may take its time to be dropped.
@@ -211,15 +245,17 @@ impl Ledger {
             let device = self.table.devices.get(*number as usize)?;
             Some((device.key.clone(), held.totals))
         });
-        let held = held.collect();
-        let undescribed = self.release_holdings(process, &gone, leaving);
+        let devices = held.collect();
+        let Leaving { peaks, held, .. } = leaving;
+        let held = held.kept(&gone.account.facts().definitions);
+        let undescribed = self.release_holdings(process, &gone, peaks);
         self.describe_devices(undescribed);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
         }
         let account = gone.account.facts();
-        departed.push_back(DepartedView::new(&gone.facts, account, held, exit));
+        departed.push_back(DepartedView::new(&gone.facts, account, devices, held, exit));
         Some((exit, gone.account))
     }
 
@@ -228,11 +264,11 @@ impl Ledger {
         &mut self,
         index: u32,
         process: &Process,
-        leaving: Leaving,
+        peaks: LeavingPeaks,
     ) -> HashSet<u32> {
         self.revision += 1;
         self.process_views.change(index);
-        leaving.peaks.keep(&mut self.table.devices, process);
+        peaks.keep(&mut self.table.devices, process);
         self.work += (process.account.len() + process.devices.len()) as u64 / 4;
         let rows = process.account.rows();
         let resident = residents(process.account.facts(), &rows);
@@ -379,9 +415,11 @@ impl Ledger {
             .iter()
             .map(|(mark, _peaks)| mark.clone())
             .collect();
+        let mut series = Series::default();
         for (mark, peaks) in facts.marks.iter() {
             let name = facts.definitions.text(mark.name).cloned();
             let name = name.unwrap_or_else(|| Arc::from(""));
+            series.push(mark.time, &name, mark.number);
             // Its clock may have been set right since.
             let is_same = |known: &Mark| {
                 let apart = known.time.abs_diff(mark.time);
@@ -409,6 +447,9 @@ impl Ledger {
             Arc::make_mut(&mut self.marks).restore(mark, by_device);
         }
         let own = facts.marks.last().map_or(0, |mark| mark.time);
+        if fresh.facts.series.is_empty() {
+            fresh.facts.series = Arc::new(series);
+        }
         let last = self.marks.last().map_or(0, |mark| mark.time);
         if last > own {
             fresh.account.restart_stretch(last, old.account.facts());
@@ -455,6 +496,11 @@ impl Ledger {
         let goes_on = process.is_some_and(|process| process.account.is_unfinished());
         self.events += u64::from(!goes_on);
         self.revision += 1;
+        if let EventKind::MeshClosed { mesh } = event.kind
+            && !goes_on
+        {
+            self.note_held(index, mesh);
+        }
         let outcome = self.follow(
             index,
             effects.as_deref_mut(),
@@ -488,6 +534,18 @@ impl Ledger {
         outcome
     }
 
+    /// Keeps what a process still holds of a mesh that it closes.
+    #[cold]
+    #[inline(never)]
+    fn note_held(&mut self, index: u32, mesh: MeshId) {
+        let process = self.processes.get_mut(index as usize);
+        if let Some(process) = process.and_then(Option::as_mut)
+            && let Some(held) = growth::at_close(process, mesh, &self.series)
+        {
+            process.facts.held_at_close = Some(Arc::new(held));
+        }
+    }
+
     /// Keeps what a mark or a failure wants kept of its moment.
     #[cold]
     #[inline(never)]
@@ -496,6 +554,9 @@ impl Ledger {
             let process = self.process(index);
             let name = process.and_then(|known| known.account.definitions.text(name));
             let name = name.cloned().unwrap_or_else(|| Arc::from(""));
+            if let Some(process) = self.process_mut(index) {
+                Arc::make_mut(&mut process.facts.series).push(event.time, &name, number);
+            }
             return self.begin_stretch(event.time, name, number, Some(index));
         }
         let process = self.processes.get_mut(index as usize);
@@ -581,6 +642,7 @@ impl Ledger {
 
     /// Sets a mark: peaks are kept from here on as well.
     pub fn set_mark(&mut self, time: u64, name: Arc<str>, number: u64) {
+        Arc::make_mut(&mut self.series).push(time, &name, number);
         self.begin_stretch(time, name, number, None);
         self.revision += 1;
     }
@@ -656,9 +718,11 @@ impl Ledger {
             departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
             marks: Arc::clone(&self.marks),
+            series: Arc::clone(&self.series),
             failures: Arc::clone(&self.failures),
             events: self.events,
             revision: self.revision,
+            audience: Audience::Everything,
         }
     }
 

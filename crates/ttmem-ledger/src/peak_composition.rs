@@ -21,6 +21,8 @@ const KEPT_GROUPS: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakGroup {
     pub pid: Option<u32>,
+    /// The user of that process.
+    pub uid: Option<u32>,
     pub departed: bool,
     /// The operation or program, where known.
     pub name: Option<Arc<str>>,
@@ -77,7 +79,13 @@ impl View {
         }
         let departed = known.departed_at_peak[gauge.index()].as_ref();
         if let Some(departed) = departed.filter(|departed| departed.number == number) {
-            groups.extend_from_slice(&departed.groups);
+            groups.extend(departed.groups.iter().map(|group| {
+                let name = group.name.clone();
+                PeakGroup {
+                    name: name.filter(|_name| self.audience.may_see(group.uid)),
+                    ..group.clone()
+                }
+            }));
         }
         let peak = known.totals.gauge(gauge).peak();
         Some(PeakComposition::new(peak, groups))
@@ -131,6 +139,7 @@ impl Groups {
         let groups = self.by_name.into_iter();
         let groups = groups.map(|(name, (count, bytes))| PeakGroup {
             pid: process.identity.pid,
+            uid: Some(process.identity.uid),
             departed,
             name: definitions.text(name).cloned(),
             count,
@@ -232,6 +241,7 @@ impl DepartedAtPeak {
         let rest: Vec<PeakGroup> = self.groups.drain(KEPT_GROUPS - 1..).collect();
         self.groups.push(PeakGroup {
             pid: None,
+            uid: None,
             departed: true,
             name: None,
             count: rest.iter().map(|group| group.count).sum(),

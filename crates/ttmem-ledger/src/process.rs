@@ -1,5 +1,6 @@
 //! A tracked process: who it is, and its account.
 
+use crate::growth::{Held, Series};
 use crate::incomplete::IncompleteReasons;
 use crate::shares::Holder;
 use std::sync::Arc;
@@ -78,6 +79,12 @@ pub struct ProcessFacts {
     pub resyncing: bool,
     /// What was refused since it last sent its whole state.
     pub refused: IncompleteReasons,
+    /// The marks that it set itself.
+    pub series: Arc<Series>,
+    /// What it held when it last closed a mesh.
+    pub held_at_close: Option<Arc<Held>>,
+    /// Whether its name and texts were left out for the audience of a view.
+    pub names_are_hidden: bool,
 }
 
 #[derive(Debug)]
@@ -101,6 +108,9 @@ impl Process {
                 claimed_pid: None,
                 resyncing: false,
                 refused: IncompleteReasons::default(),
+                series: Arc::default(),
+                held_at_close: None,
+                names_are_hidden: false,
             },
             account,
             devices: Vec::new(),

@@ -8,6 +8,7 @@ use crate::follower::Follower;
 use crate::incomplete::IncompleteReason;
 use crate::ledger::{Leaving, Ledger};
 use crate::process::Process;
+use std::sync::Arc;
 use ttmem_account::state::Loading;
 use ttmem_account::{Account, Anomaly, GaugeKind};
 use ttmem_event::Definition;
@@ -197,9 +198,11 @@ impl Ledger {
         let Some(old) = slot.and_then(Option::take) else {
             return self.leave_devices(index, &fresh);
         };
-        let mut undescribed = self.release_holdings(index, &old, leaving);
+        let mut undescribed = self.release_holdings(index, &old, leaving.peaks);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
+        fresh.facts.series = Arc::clone(&old.facts.series);
+        fresh.facts.held_at_close = old.facts.held_at_close.clone();
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
         self.book_all(&mut fresh, latest);
         let account = &mut fresh.account;

@@ -1,7 +1,9 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
+use crate::audience::Audience;
 use crate::device::{Device, DeviceKey};
 use crate::failures::Failures;
+use crate::growth::{Held, Holding, Series};
 use crate::incomplete::IncompleteReasons;
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
@@ -45,7 +47,11 @@ impl<T> Table<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.rows.iter().map(|(_number, row)| &**row)
+        self.shared().map(|row| &**row)
+    }
+
+    pub(crate) fn shared(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.rows.iter().map(|(_number, row)| row)
     }
 }
 
@@ -78,11 +84,15 @@ pub struct View {
     /// What was wrong with events, over all processes.
     pub anomalies: Anomalies,
     pub marks: Arc<Marks>,
+    /// The marks that readers set.
+    pub series: Arc<Series>,
     /// The last failures, with the moments they happened in.
     pub failures: Arc<Failures>,
     pub events: u64,
     /// Grows with every change: equal revisions of one ledger are equal states.
     pub revision: u64,
+    /// Whose names it has.
+    pub audience: Audience,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +124,15 @@ impl ProcessView {
             account: &self.account,
             devices: &self.devices,
         }
+    }
+
+    /// What it holds now, by the marks of its own or those of readers.
+    #[must_use]
+    pub fn held(&self, readers: &Arc<Series>) -> Held {
+        let mut holding = Holding::new(self.facts.series.or(readers));
+        let rows = self.rows.buffers.iter();
+        rows.for_each(|(_slot, row)| holding.add(row));
+        holding.held(&self.account.definitions, usize::MAX)
     }
 
     /// The process's slot for a device of the ledger.
@@ -149,6 +168,10 @@ pub struct DepartedView {
     pub leak_candidates: Released,
     /// What it had on each device at its end, and its peaks there.
     pub devices: Vec<(DeviceKey, Totals)>,
+    /// What it held when it last closed a mesh, or else at its end.
+    pub held: Option<Arc<Held>>,
+    /// Whether its name and texts were left out for the audience of a view.
+    pub names_are_hidden: bool,
 }
 
 impl DepartedView {
@@ -156,10 +179,14 @@ impl DepartedView {
         facts: &ProcessFacts,
         account: &AccountFacts,
         devices: Vec<(DeviceKey, Totals)>,
+        held: Option<Held>,
         exit: Exit,
     ) -> Self {
+        let held = held.map(Arc::new);
         Self {
             devices,
+            held: held.or_else(|| facts.held_at_close.clone()),
+            names_are_hidden: facts.names_are_hidden,
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, History, KernelRow, L1Map,
-    LastEvents, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
+    LastEvents, Leaks, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
@@ -79,6 +79,7 @@ pub(crate) enum Update {
     Kernels(Listed<KernelRow>),
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
+    Leaks(Box<Leaks>),
     LastEvents(LastEvents),
     Events(Vec<StreamEvent>),
     Missed(u64),
@@ -114,6 +115,7 @@ pub(crate) struct Data {
     pub(crate) kernels: Option<Fresh<Listed<KernelRow>>>,
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
+    pub(crate) leaks: Option<Fresh<Leaks>>,
     pub(crate) last_events: Option<Fresh<LastEvents>>,
     pub(crate) tail: Tail,
     pub(crate) trends: Trends,
@@ -142,6 +144,7 @@ impl Data {
             kernels: None,
             buffers: None,
             groups: None,
+            leaks: None,
             last_events: None,
             tail: Tail::default(),
             trends: Trends::default(),
@@ -169,6 +172,7 @@ impl Data {
             Update::Kernels(kernels) => self.kernels = fresh(kernels, received),
             Update::Buffers(window) => self.buffers = fresh(window, received),
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
+            Update::Leaks(leaks) => self.leaks = fresh(*leaks, received),
             Update::LastEvents(events) => self.last_events = fresh(events, received),
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),

@@ -23,6 +23,8 @@ pub(crate) fn json(tab: Tab, data: &Data) -> Value {
             add("snapshot", of(data.snapshot.as_ref()));
             let groups = data.groups.as_ref().filter(|_| tab == Tab::Leaks);
             add("groups", groups.map(|fresh| value(&fresh.document.1)));
+            let leaks = data.leaks.as_ref().filter(|_| tab == Tab::Leaks);
+            add("leaks", of(leaks));
         }
         Tab::Device => {
             add("snapshot", of(data.snapshot.as_ref()));

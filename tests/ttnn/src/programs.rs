@@ -42,7 +42,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 25] = {
+pub const PROGRAMS: [Program; 26] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -73,6 +73,7 @@ pub const PROGRAMS: [Program; 25] = {
         on_any("reopened_grids"),
         on_any("stacks"),
         on_any("python_lines"),
+        on_any("leaking"),
         Program {
             name: "sub_meshes",
             needs_mesh: true,

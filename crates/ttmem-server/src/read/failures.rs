@@ -9,7 +9,7 @@ use ttmem_event::{ClashKind, CoreSet, EventKind};
 use ttmem_explain::{
     BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
 };
-use ttmem_ledger::{FailureMoment, View, name_and_stack};
+use ttmem_ledger::{FailureMoment, View};
 
 pub(super) const DEFAULT_COUNT: u32 = 16;
 
@@ -31,7 +31,7 @@ pub(super) fn failures(view: &View, count: u32) -> Failures {
 
 fn explained(view: &View, moment: &FailureMoment) -> Explanation {
     let devices = moment.devices.iter();
-    let (operation, python) = origin(moment.origin.as_deref());
+    let (operation, python) = vocabulary::origin(moment.origin.as_deref());
     let caller = Caller {
         time: Some(Timestamp::from_unix_nanos(moment.time)),
         device_ids: Some(devices.filter_map(|id| view.logical_id(*id)).collect()),
@@ -125,7 +125,7 @@ fn failure(moment: &FailureMoment) -> Failure {
 
 fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> {
     let blocks = moment.blocks.as_ref()?.iter().map(|block| {
-        let (operation, python) = origin(block.origin.as_deref());
+        let (operation, python) = vocabulary::origin(block.origin.as_deref());
         HeldBlock {
             address: block.address,
             size_bytes: block.per_bank_bytes,
@@ -140,13 +140,6 @@ fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> 
         }
     });
     Some(blocks.collect())
-}
-
-/// The operation that a text names, and the line of Python behind it.
-fn origin(text: Option<&str>) -> (Option<String>, Option<String>) {
-    let (name, stack) = name_and_stack(text.unwrap_or_default());
-    let line = ttmem_api::user_frame(stack.lines());
-    (vocabulary::known_text(name), line.map(vocabulary::text))
 }
 
 /// As the runtime writes them.

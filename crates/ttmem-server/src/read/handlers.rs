@@ -5,6 +5,7 @@ use super::connection::Requester;
 use super::failures;
 use super::http::{ReadState, Refusal};
 use super::l1map;
+use super::leaks;
 use super::peak;
 use super::program_rows;
 use super::routes::{Context, parsed_query};
@@ -23,7 +24,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Failures, Forgotten,
-    History, KernelRow, L1Map, LastEvents, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page,
+    History, KernelRow, L1Map, LastEvents, Leaks, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page,
     PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
@@ -208,6 +209,10 @@ pub(super) fn get_failures(context: &Context, query: FailuresQuery) -> Result<Fa
     Ok(failures::failures(&*context.view()?, count))
 }
 
+pub(super) fn get_leaks(context: &Context, NoQuery {}: NoQuery) -> Result<Leaks, Refusal> {
+    Ok(leaks::leaks(&*context.view()?, context.time()))
+}
+
 const DEFAULT_HISTORY: u32 = 600;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -332,7 +337,8 @@ pub(super) async fn get_events(
         permits.limits.stream_timeout,
     );
     let started = (state.facts)().server.started;
-    let streams = Streams::new(state.ledger, state.journal);
+    let audience = state.names.audience(requester.who);
+    let streams = Streams::new(state.ledger, state.journal, audience);
     let (body, ended) = streams.open(after, started, permit, timeout);
     requester.connection.stream(ended);
     let mut response = Response::new(Body::new(body));

@@ -30,7 +30,11 @@ pub(crate) fn needed(view: &dyn View, data: &Data, chosen: &Chosen) -> Needed {
             Document::Kernels => needed.kernels = true,
             Document::Buffers(query) => needed.buffers = Some(query),
             Document::Groups(query) => needed.groups = Some(query),
-            Document::Snapshot | Document::Recent | Document::Programs | Document::LastEvents => {}
+            Document::Snapshot
+            | Document::Recent
+            | Document::Programs
+            | Document::Leaks
+            | Document::LastEvents => {}
         }
     }
     needed

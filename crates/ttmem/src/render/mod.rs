@@ -10,6 +10,7 @@ mod dump;
 mod explained;
 mod json;
 mod last;
+mod leaks;
 mod paint;
 mod played;
 mod ran;

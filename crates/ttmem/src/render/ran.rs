@@ -39,6 +39,7 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
         text.push_str(&page.end());
         text.push_str(&page.holders());
         text.push_str(&page.left_behind());
+        text.push_str(&page.leaks());
         text.push_str(&page.recommended());
         text.push_str(&page.trust());
     } else {

@@ -109,7 +109,8 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
         attached: library.is_some(),
     };
     let reported = watch.end(pid).and_then(|(watched, after)| {
-        let report = Report::new(ran, watched, &after);
+        let mut report = Report::new(ran, watched, &after);
+        report.add_leaks(reach::patiently(|| target.server.leaks())?);
         destination.write(&report, options.json)
     });
     if let Err(error) = reported {

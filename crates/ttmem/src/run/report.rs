@@ -9,11 +9,14 @@ use super::holders::{Holder, by_operation};
 use super::watch::{ProcessKey, Watched, key};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ttmem_api::{Device, HexId, LeakCandidates, PeakBytes, Process, ProcessState, Snapshot};
+use ttmem_api::{
+    Device, GrowingGroup, HeldAtClose, HexId, LeakCandidates, LeakGroup, Leaks, PeakBytes, Process,
+    ProcessState, Snapshot,
+};
 
 /// Lines of buffers that are alike which are worth showing.
 const MAX_HOLDERS: usize = 10;
@@ -64,6 +67,10 @@ pub(crate) struct Report {
     pub(crate) devices: Vec<DeviceUse>,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
+    /// What grew with the marks.
+    pub(crate) growing: Vec<GrowingGroup>,
+    /// What was held when its mesh closed, or at the end, by who allocated it.
+    pub(crate) held_at_close: Vec<HeldAtClose>,
     /// The buffers when `most_bytes` were held; most bytes first.
     holders: Vec<Holder>,
     /// The most that was seen held at once, on all devices.
@@ -108,11 +115,22 @@ impl Report {
                 .map(|(kind, times)| (kind.to_owned(), times))
                 .collect(),
             unknown_processes: watched.unknown.len(),
+            growing: Vec::new(),
+            held_at_close: Vec::new(),
             holders: watched.holders,
             most_bytes: watched.most_bytes,
             processes,
             ran,
         }
+    }
+
+    /// Adds what grew and what was held by its processes.
+    pub(super) fn add_leaks(&mut self, leaks: Leaks) {
+        let pids: BTreeSet<u32> = self.processes.iter().filter_map(|each| each.pid).collect();
+        let is_own = |group: &LeakGroup| group.pid.is_some_and(|pid| pids.contains(&pid));
+        let (growing, held) = (leaks.growing.into_iter(), leaks.held_at_close.into_iter());
+        self.growing = growing.filter(|each| is_own(&each.group)).collect();
+        self.held_at_close = held.filter(|each| is_own(&each.group)).collect();
     }
 
     pub(crate) fn is_tracked(&self) -> bool {
@@ -219,6 +237,8 @@ impl Report {
             "unknown_processes": self.unknown_processes,
             "devices": self.devices,
             "leak_candidates": self.leak_candidates,
+            "growing": self.growing,
+            "held_at_close": self.held_at_close,
             "holders": {
                 "sampled_bytes": self.most_bytes,
                 "by_operation": operations.take(MAX_HOLDERS).collect::<Vec<_>>(),

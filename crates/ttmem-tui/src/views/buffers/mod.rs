@@ -69,7 +69,8 @@ impl Buffers {
                 let Some(pid) = pid else { return false };
                 chosen.pid = Some(pid);
             }
-            GroupBy::Layout | GroupBy::Line | GroupBy::Other => return false,
+            GroupBy::Line => self.question.line.set(key.as_str()),
+            GroupBy::Layout | GroupBy::Other => return false,
         }
         self.grouped = None;
         self.begin_anew();
@@ -111,9 +112,10 @@ impl Buffers {
     }
 
     fn handle_typing(&mut self, key: Key) -> Outcome {
-        let before = self.question.operation.text().to_owned();
-        self.question.operation.handle(key);
-        if self.question.operation.text() != before {
+        let prompt = self.question.prompt();
+        let before = prompt.text().to_owned();
+        prompt.handle(key);
+        if prompt.text() != before {
             self.begin_anew();
         }
         Outcome::Handled
@@ -177,9 +179,8 @@ impl Buffers {
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
         }
-        if self.question.operation.is_typing() {
-            let typed = self.question.operation.text();
-            let typed = format!("operation has: {typed}{} ", theme.caret());
+        if let Some((what, typed)) = self.question.typed() {
+            let typed = format!("{what} has: {typed}{} ", theme.caret());
             // First, because it is what the user looks at.
             parts.insert(0, (typed, Ink::Key));
         } else {
@@ -199,6 +200,7 @@ impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
             ("/", "operation"),
+            ("l", "Python line"),
             ("s S", "sort"),
             ("b", "group by"),
             ("Enter", "details"),
@@ -223,7 +225,7 @@ impl View for Buffers {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        if self.question.operation.is_typing() {
+        if self.is_typing() {
             return self.handle_typing(key);
         }
         self.note = None;
@@ -234,6 +236,10 @@ impl View for Buffers {
         match key {
             Key::Char('/') => {
                 self.question.operation.begin();
+                return Outcome::Handled;
+            }
+            Key::Char('l') => {
+                self.question.line.begin();
                 return Outcome::Handled;
             }
             Key::Enter => return self.enter(data, chosen),
@@ -318,7 +324,7 @@ impl View for Buffers {
     }
 
     fn is_typing(&self) -> bool {
-        self.question.operation.is_typing()
+        self.question.typed().is_some()
     }
 }
 

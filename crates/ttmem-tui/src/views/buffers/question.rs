@@ -25,6 +25,8 @@ const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
     pub(in crate::views) operation: Prompt,
+    /// Frames of Python, of which one must have this.
+    pub(in crate::views) line: Prompt,
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
     pub(in crate::views) min_bytes: Option<u64>,
@@ -38,6 +40,7 @@ impl Default for Question {
     fn default() -> Self {
         Self {
             operation: Prompt::default(),
+            line: Prompt::default(),
             class: None,
             min_bytes: None,
             only_device: false,
@@ -72,9 +75,26 @@ impl Question {
         };
     }
 
+    /// What is being typed into: the line if that is, or else the operation.
+    pub(super) fn prompt(&mut self) -> &mut Prompt {
+        if self.line.is_typing() {
+            &mut self.line
+        } else {
+            &mut self.operation
+        }
+    }
+
+    /// What is being typed, and of what.
+    pub(super) fn typed(&self) -> Option<(&'static str, &str)> {
+        let prompts = [("operation", &self.operation), ("Python line", &self.line)];
+        let mut typed = prompts.into_iter().filter(|(_, prompt)| prompt.is_typing());
+        typed.next().map(|(what, prompt)| (what, prompt.text()))
+    }
+
     /// Whether some buffers are left out, other than by process.
     pub(super) fn is_narrow(&self) -> bool {
         !self.operation.text().is_empty()
+            || !self.line.text().is_empty()
             || self.class.is_some()
             || self.min_bytes.is_some()
             || self.only_device
@@ -93,7 +113,10 @@ impl Question {
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
         let device = self.device(data, chosen);
         let unique_id = device.and_then(|device| device.unique_id);
-        let text = self.operation.text();
+        let [operation, python] = [&self.operation, &self.line].map(|prompt| {
+            let text = prompt.text();
+            (!text.is_empty()).then(|| text.to_owned())
+        });
         BufferQuery {
             pid: chosen.pid,
             device: device
@@ -101,7 +124,8 @@ impl Question {
                 .filter(|_| unique_id.is_none()),
             unique_id,
             class: self.class,
-            operation: (!text.is_empty()).then(|| text.to_owned()),
+            operation,
+            python,
             min_bytes: self.min_bytes,
             since: self.since,
             ..BufferQuery::default()
@@ -138,7 +162,7 @@ impl Question {
     }
 
     pub(super) fn words(&self, data: &Data, chosen: &Chosen) -> Vec<String> {
-        let text = self.operation.text();
+        let (text, line) = (self.operation.text(), self.line.text());
         [
             chosen.pid.map(|pid| format!("pid {pid}")),
             self.device(data, chosen)
@@ -147,6 +171,7 @@ impl Question {
             self.min_bytes
                 .map(|size| format!("at least {}", format::bytes(size))),
             (!text.is_empty()).then(|| format!("operation has \"{text}\"")),
+            (!line.is_empty()).then(|| format!("Python line has \"{line}\"")),
             self.since
                 .map(|since| format!("since {}", since_text(since, data))),
         ]

@@ -3,6 +3,7 @@
 //! The server knows when a buffer was allocated, not whether it is still of use: this view says
 //! what grew, never that it leaked.
 
+mod growing;
 mod growth;
 mod held;
 #[cfg(test)]
@@ -256,6 +257,7 @@ impl View for Leaks {
             .map(Document::History)
             .into_iter()
             .chain(groups)
+            .chain([Document::Leaks])
             .collect()
     }
 
@@ -313,6 +315,7 @@ impl View for Leaks {
         let held = held::processes(data);
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
+            area = growing::draw(canvas, area, data);
             if !held.is_empty() {
                 held::draw(canvas, area, &held, data);
             }
@@ -324,7 +327,7 @@ impl View for Leaks {
         if let Some(doubt) = doubt {
             canvas.text(row_of(area, 3), doubt, Ink::Warning);
         }
-        area = below(area, 4);
+        area = growing::draw(canvas, below(area, 4), data);
         // What each part would take, with a blank row before it.
         let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
             0 => 0,

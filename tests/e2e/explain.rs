@@ -189,3 +189,71 @@ fn a_small_region_that_is_full_names_its_size() {
     let allocated = &failure["request"]["allocated_bytes_per_bank"];
     assert_eq!(held, number(allocated), "{failure}");
 }
+
+#[test]
+fn a_log_is_explained_and_one_without_a_failure_has_a_code_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("out.log");
+    let run = |text: &str, from_stdin: bool| {
+        fs::write(&log, text).expect("a file");
+        let mut command = ttmem();
+        command.arg("explain");
+        if from_stdin {
+            command
+                .arg("-")
+                .stdin(fs::File::open(&log).expect("it is there"));
+        } else {
+            command.arg(&log);
+        }
+        command.output().expect("it runs")
+    };
+    for from_stdin in [false, true] {
+        let clash = "TT_THROW: Statically allocated circular buffers in program 453 clash with L1 \
+                     buffers on core range [(x=0,y=0) - (x=4,y=0)]. L1 buffer allocated at 622592 \
+                     and static circular buffer region ends at 654368\n";
+        let found = run(clash, from_stdin);
+        assert!(found.status.success(), "{found:?}");
+        let text = String::from_utf8(found.stdout).expect("text");
+        assert!(text.starts_with("CLASH"), "{text}");
+        assert!(text.contains("31776 B"), "{text}");
+        let nothing = run("all went well\n", from_stdin);
+        assert_eq!(nothing.status.code(), Some(5), "{nothing:?}");
+        assert!(nothing.stdout.is_empty());
+        let error = String::from_utf8(nothing.stderr).expect("text");
+        assert!(error.contains("no message about memory"), "{error}");
+    }
+    fs::remove_file(&log).expect("it is there");
+    let mut missing = ttmem();
+    let missing = missing.arg("explain").arg(&log).output().expect("it runs");
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+}
+
+#[test]
+fn the_log_has_the_sentence_of_a_failure() {
+    for format in ["plain", "json"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let name = log.to_str().expect("text");
+        let server = TestServer::start(&["--log-file", name, "--log-format", format]);
+        assert!(play(&server, &scenario("fragmentation")));
+        let sentence = newest(&server)["sentence"]
+            .as_str()
+            .expect("text")
+            .to_owned();
+        drop(server);
+        let text = fs::read_to_string(&log).expect("a log");
+        let first = text.lines().find(|line| line.contains(&sentence));
+        let first = first.unwrap_or_else(|| panic!("{sentence} is not in the {format} log"));
+        if format == "json" {
+            let line: Value = serde_json::from_str(first).expect("JSON");
+            assert_eq!(line["event"], "failed", "{line}");
+            assert_eq!(line["verdict"], "fragmentation", "{line}");
+        } else {
+            assert!(first.starts_with("⚠ [PID "), "{first}");
+            assert!(
+                first.contains("Failed on device 0: DRAM is fragmented"),
+                "{first}"
+            );
+        }
+    }
+}

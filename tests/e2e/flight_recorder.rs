@@ -325,7 +325,7 @@ fn what_left_the_ring_and_came_nowhere_is_counted() {
 fn a_process_that_was_leaving_left_in_order() {
     let server = TestServer::start(&[]);
     let (pid, process) = killed(&server, "leaving");
-    assert_eq!(process["released"]["reason"], "goodbye");
+    assert_eq!(process["released"]["reason"], "exited");
     assert_eq!(recovered_buffers(&server, pid), ["0x1"]);
 }
 

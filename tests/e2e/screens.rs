@@ -7,7 +7,7 @@ mod document;
 
 use super::support::server::TTMEM;
 use super::support::tmux::Tmux;
-use document::{Screen, Step, screens};
+use document::{Screen, Step, pictures, screens};
 use std::path::Path;
 
 const README: &str = include_str!("../../README.md");
@@ -123,7 +123,7 @@ fn every_view_is_shown_once() {
         !headings(text).is_empty()
     });
     assert!(with_columns.count() >= 8, "headings are recognised");
-    assert_eq!(screens(README).expect("likewise").len(), 1);
+    assert!(screens(README).expect("likewise").is_empty(), "a picture");
 }
 
 #[test]
@@ -142,9 +142,47 @@ keys of this view
     assert_eq!(headings(screen), expected);
 }
 
+/// The texts of a picture, piece by piece.
+fn texts(svg: &str) -> String {
+    let pieces = svg.split("<text").skip(1);
+    let pieces = pieces.filter_map(|piece| {
+        let (_how, text) = piece.split_once('>')?;
+        Some(text.split('<').next().unwrap_or_default())
+    });
+    pieces.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
-fn the_screen_of_readme_is_still_drawn() {
-    assert_still_drawn(README, "overview");
+fn the_picture_of_readme_is_still_drawn() {
+    let all = pictures(README).expect("every picture says how it is made");
+    let [picture] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    let (file, _background) = picture
+        .name
+        .split_once(' ')
+        .expect("a file and a background");
+    assert!(
+        README.contains(&format!("]({file})")),
+        "README shows {file}"
+    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root.ancestors().nth(2).expect("the repository");
+    let svg = std::fs::read_to_string(root.join(file)).expect("it was drawn");
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    let Some(now) = drawn(picture) else {
+        return;
+    };
+    // The titles of the views and the headings of its table.
+    let shown = texts(&svg);
+    let mut parts = headings(&now);
+    parts.push(words(now.lines().next().expect("the tabs")));
+    for word in parts.concat() {
+        assert!(
+            shown.contains(word),
+            "{word} is not in the picture: {shown}"
+        );
+    }
 }
 
 macro_rules! still_drawn {

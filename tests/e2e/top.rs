@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The views in the order of their keys, and something that each of them shows.
-const VIEWS: [(&str, &str); 8] = [
+const VIEWS: [(&str, &str); 9] = [
     ("Overview", "8 devices"),
     ("Processes", "1 process"),
     ("Device", "history"),
@@ -17,6 +17,7 @@ const VIEWS: [(&str, &str); 8] = [
     ("Buffers", "ADDRESS"),
     ("Events", "following"),
     ("Leaks", "since mark"),
+    ("Failures", "was refused since"),
 ];
 
 /// A server, and a workload that never ends.
@@ -106,7 +107,7 @@ fn every_view_is_reached_by_its_number_and_by_tab() {
     terminal.press(&["Tab"]);
     wait_for_view(&terminal, 1, "Overview");
     terminal.press(&["BTab"]);
-    wait_for_view(&terminal, 8, "Leaks");
+    wait_for_view(&terminal, 9, "Failures");
     terminal.press(&["1"]);
     terminal.wait_until("a device with what it holds", |screen| {
         screen.contains("DRAM") && screen.contains("GiB")
@@ -232,7 +233,7 @@ fn any_size_is_drawn_and_another_one_at_once() {
         terminal.wait_until("the keys are in the last line", |screen| {
             let lines: Vec<&str> = screen.lines().collect();
             lines.len() == usize::from(rows)
-                && lines[0].contains("8 Leaks")
+                && lines[0].contains("9 Failures")
                 && lines[usize::from(rows) - 1].contains(" help")
         });
     }

@@ -61,6 +61,8 @@ single checks:
 
 measurements:
   bench SUBJECT [--quick]     server, client, top, api or fair, as JSON
+  ttnn-reports                programs on the real ttnn that run out of memory; writes the reports of them into
+                              docs/explain.md
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
 
 other:
@@ -120,6 +122,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["screens"] => screens::run(),
         ["ttnn", rest @ ..] => ttnn::run(rest),
         ["ttnn-bench"] => ttnn::bench(),
+        ["ttnn-reports"] => ttnn::reports(),
         ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels),
         ["ttnn-unharmed", wheels @ ..] => ttnn::run_unharmed(wheels),
         ["help" | "-h" | "--help"] => {

@@ -56,8 +56,8 @@ fn draw(picture: &document::Screen<'_>, ttmem: &Path, privates: &Privates) -> an
         .and_then(|(file, background)| Some((file, picture::Background::from_name(background)?)));
     let (file, background) = parts.context("it is not FILE dark or FILE light")?;
     let variables = match background {
-        picture::Background::Dark => "COLORTERM=truecolor COLORFGBG=15;0",
-        picture::Background::Light => "COLORTERM=truecolor COLORFGBG=0;15",
+        picture::Background::Dark => "COLORTERM=truecolor COLORFGBG='15;0'",
+        picture::Background::Light => "COLORTERM=truecolor COLORFGBG='0;15'",
     };
     let terminal = Terminal::start(ttmem, picture, variables)?;
     terminal.follow(&picture.steps)?;

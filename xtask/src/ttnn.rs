@@ -17,6 +17,9 @@ use std::process::{Command, Output, Stdio};
 /// Where the figures of the benchmark are kept.
 const FIGURES: &str = "docs/bench/attach.json";
 
+/// The manual with the reports of failures.
+const EXPLAINED: &str = "docs/explain.md";
+
 const WHEELS: &str = "docs/ttnn-wheels.md";
 
 /// Runs every program on every board, or those that are named.
@@ -42,6 +45,15 @@ pub(crate) fn run_unharmed(wheels: &[&str]) -> anyhow::Result<()> {
     build_for_tests()?;
     run_harness("debug", |harness| {
         harness.arg("unharmed").arg(programs()).args(wheels)
+    })
+}
+
+/// Runs the programs that fail, and writes the reports of them into the manual.
+pub(crate) fn reports() -> anyhow::Result<()> {
+    build_for_tests()?;
+    run_harness("debug", |harness| {
+        let manual = root().join(EXPLAINED);
+        harness.arg("reports").arg(programs()).arg(manual)
     })
 }
 

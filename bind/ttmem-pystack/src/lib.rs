@@ -5,7 +5,7 @@
 //! frames do not change, and nothing they refer to is freed, so they can be read as they lie in
 //! memory, without taking a reference.
 //!
-//! Where they lie differs from version to version ([`layout`]). The first walk of a process reads
+//! Where they lie differs from version to version (`layout.rs`). The first walk of a process reads
 //! through the kernel, which refuses a bad address instead of faulting, and checks the type of every
 //! object; if anything is not as expected the process gets no Python lines, and nothing else
 //! changes. Later walks read directly.

@@ -118,6 +118,9 @@ pub trait Observer {
         0
     }
 
+    /// A buffer was still held on so many devices when its mesh was closed.
+    fn left_behind(&mut self, _row: &BufferRow, _devices: u64) {}
+
     /// Storage or a kernel was booked; how often the device had a new peak of its gauge before that.
     fn booked(&mut self, _slot: u32, _holding: &Holding<'_>, _time: u64) -> u64 {
         0

@@ -131,13 +131,14 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Visits entries and the devices of each, for about so many work units. What that cost; and
-    /// whether it is done.
+    /// Visits entries and the devices of each, and live buffers with the number of their devices, for
+    /// about so many work units. What that cost; and whether it is done.
     pub fn go_on(
         &mut self,
         account: &Account,
         work: u64,
         mut visit: impl FnMut(u32, &PeakEntry),
+        mut visit_buffer: impl FnMut(&BufferRow, u64),
     ) -> (u64, bool) {
         let mut units = 0;
         let mut entry = |entry: PeakEntry| {
@@ -151,7 +152,9 @@ impl Walk {
             let from = self.next;
             let paused = match self.table {
                 0 => visit_some(&account.buffers.rows, from, work, &mut units, |row| {
-                    entry(PeakEntry::of_buffer(row))
+                    let units = entry(PeakEntry::of_buffer(row));
+                    visit_buffer(row, units - 1);
+                    units
                 }),
                 1 => visit_some(&account.programs, from, work, &mut units, |program| {
                     let holdings = program.on.iter().flat_map(|on| {

@@ -21,8 +21,8 @@ pub(crate) use exchange::undecodable;
 
 use crate::{
     Address, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, EventReader, Failures,
-    Forgotten, History, L1Map, LastEvents, Leaks, Marked, MemoryClass, Page, PeakContents, PeakOf,
-    Processes, Row, Snapshot, Token, routes,
+    Forgotten, History, L1Map, LastEvents, Leaks, LeftBehind, Marked, MemoryClass, Page,
+    PeakContents, PeakOf, Processes, Row, Snapshot, Token, routes,
 };
 use target::{of_device, with_query};
 
@@ -171,9 +171,20 @@ impl ApiClient {
         name: &str,
         of: PeakOf,
         pid: Option<u32>,
+        instance: Option<&str>,
     ) -> Result<PeakContents, ApiRequestError> {
-        let query = (("of", of), ("pid", pid));
+        let query = (("of", of), ("pid", pid), ("instance", instance));
         self.document("GET", &of_device(routes::PEAK, name), &query)
+    }
+
+    /// What a process left behind.
+    pub fn left(
+        &self,
+        pid: Option<u32>,
+        instance: Option<&str>,
+    ) -> Result<LeftBehind, ApiRequestError> {
+        let query = (("pid", pid), ("instance", instance));
+        self.document("GET", routes::LEFT, &query)
     }
 
     /// Sets a mark, from which peaks are counted as well.

@@ -7,10 +7,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CoreType, HexId, MemoryClass, PeakOf, Process, SchemaVersion, Source, Timestamp};
+use crate::{
+    CoreType, HexId, MemoryClass, PeakOf, Process, SchemaVersion, Setting, Source, Timestamp,
+};
 
 /// One chip.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// Its logical id, as the runtime counts it.
     pub id: u32,
@@ -61,6 +63,9 @@ pub struct Device {
     pub allocators: Vec<AllocatorUsage>,
     /// The highest values since each mark of the snapshot, in the order of the marks.
     pub peaks_since_marks: Vec<PeakBytes>,
+    /// Regions that were given or used: the size that would have done.
+    #[serde(default)]
+    pub regions: Vec<Setting>,
 }
 
 /// One device, and of each process what it has there.
@@ -129,35 +134,6 @@ impl Device {
             .fold(0, u64::saturating_add)
     }
 
-    /// The smallest `trace_region_size` that its traces would have fitted in; none without traces.
-    ///
-    /// The parameter is the sum of all banks, and each bank's part is rounded up to whole pages.
-    #[must_use]
-    pub fn trace_region_size_needed(&self) -> Option<u64> {
-        const PAGE_BYTES: u64 = 8192;
-        // The region is a part of the DRAM banks.
-        let banks = u64::from(self.trace.banks.or(self.dram.banks)?);
-        let per_bank = per_bank_bytes(self.trace.peak_bytes, banks)?;
-        let per_bank = per_bank.checked_next_multiple_of(PAGE_BYTES)?;
-        per_bank.checked_mul(banks)
-    }
-
-    /// The smallest `l1_small_size` that was needed; none if the small region was not used.
-    ///
-    /// The parameter is of one bank, aligned as DRAM is.
-    #[must_use]
-    pub fn l1_small_size_needed(&self) -> Option<u64> {
-        // The largest of any architecture, for one that is not known.
-        let alignment = match self.arch.as_deref() {
-            Some("wormhole_b0") => 32,
-            _other => 64,
-        };
-        // The region is a part of the L1 banks.
-        let banks = u64::from(self.l1_small.banks.or(self.l1.banks)?);
-        let per_bank = per_bank_bytes(self.l1_small.peak_bytes, banks)?;
-        per_bank.checked_next_multiple_of(alignment)
-    }
-
     /// What is booked now, of each kind that has a peak.
     #[must_use]
     pub fn held(&self) -> PeakBytes {
@@ -171,11 +147,6 @@ impl Device {
             kernel: self.kernel.registered_bytes,
         }
     }
-}
-
-/// The part of each bank, unless there is nothing to take part in.
-fn per_bank_bytes(total_bytes: u64, banks: u64) -> Option<u64> {
-    (total_bytes > 0 && banks > 0).then(|| total_bytes.div_ceil(banks))
 }
 
 /// One class of memory on one device, summed over its allocators.

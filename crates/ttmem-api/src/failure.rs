@@ -20,6 +20,15 @@ pub struct Failures {
     pub omitted: u64,
 }
 
+impl Failures {
+    /// How many failures there were, those that are not here included.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let here = self.failures.iter().map(|failure| failure.times);
+        here.fold(self.omitted, u64::saturating_add)
+    }
+}
+
 /// A failure, and why it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
@@ -29,6 +38,8 @@ pub struct Explanation {
     pub sentence: String,
     /// When it happened; if several times in a row, the first of them.
     pub time: Option<Timestamp>,
+    /// When it happened last.
+    pub last_time: Option<Timestamp>,
     /// How often it happened in a row, with the same figures. In a log, how often the message is
     /// there: the runtime logs an error before it throws it, and test runners repeat it, so that
     /// several times need not be several failures.
@@ -202,6 +213,20 @@ pub struct Setting {
     pub given: Option<u64>,
     /// Whether it is the smallest such value; if not, a smaller one may do as well.
     pub is_smallest: bool,
+}
+
+impl Setting {
+    /// Whether it is typed as bytes of one bank: that of the small region is, the trace region's is of all.
+    #[must_use]
+    pub fn is_per_bank(&self) -> bool {
+        self.name == "l1_small_size"
+    }
+
+    /// How much of what was given would not have been needed; none if that was too little.
+    #[must_use]
+    pub fn unused(&self) -> Option<u64> {
+        self.given?.checked_sub(self.value)
+    }
 }
 
 /// Where a message stands in a log.

@@ -1,11 +1,11 @@
-//! What grows from mark to mark, and what processes held at their end.
+//! What grows from mark to mark, and what processes left behind.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{MemoryClass, SchemaVersion, Timestamp, short_line, size_text};
 
-/// What grows, and what was held at the end.
+/// What grows, and what was left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Leaks {
     /// The version of the format.
@@ -26,6 +26,8 @@ pub struct Leaks {
 pub struct LeakGroup {
     /// Their process.
     pub pid: Option<u32>,
+    /// Which one of those that had this pid.
+    pub instance: Option<String>,
     /// Its name.
     pub process: Option<String>,
     /// Whether the process has ended.
@@ -103,6 +105,7 @@ mod tests {
     fn growth_is_said_in_a_sentence() {
         let group = LeakGroup {
             pid: Some(7),
+            instance: None,
             process: None,
             departed: false,
             line: Some("/home/ada/model.py:57 forward".into()),

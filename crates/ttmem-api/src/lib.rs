@@ -31,6 +31,7 @@ mod python;
 pub mod routes;
 mod rows;
 mod schema_version;
+mod search;
 mod size_text;
 mod snapshot;
 mod stream;
@@ -59,7 +60,8 @@ pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use leaks::{GrowingGroup, HeldAtClose, LeakGroup, Leaks};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{
-    HostProcess, IncompleteReason, LeakCandidates, Process, ProcessDevice, Processes, Released,
+    HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,
+    Processes, Released,
 };
 pub use python::{is_users_code, short_line, user_frame};
 pub use rows::{
@@ -67,8 +69,9 @@ pub use rows::{
     Page, ProgramDevice, ProgramRow, Row,
 };
 pub use schema_version::{SCHEMA, SchemaVersion};
+pub use search::Search;
 pub use size_text::size_text;
-pub use snapshot::{Anomalies, Mark, Server, Snapshot};
+pub use snapshot::{Anomalies, FailureCount, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
 pub use text_form::decimal;
 pub use timestamp::{ParseTimestampError, Timestamp};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{HexId, PeakBytes, ProcessState, SchemaVersion, Source, Timestamp};
+use crate::{HexId, MemoryClass, PeakBytes, ProcessState, SchemaVersion, Source, Timestamp};
 
 /// Every process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -144,6 +144,40 @@ pub struct LeakCandidates {
     pub bytes: u64,
 }
 
+/// What a process left behind, by who asked for it, the most bytes first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehind {
+    /// The version of the format.
+    pub schema: SchemaVersion,
+    /// When this was asked.
+    pub time: Timestamp,
+    /// The process.
+    pub pid: Option<u32>,
+    /// Its instance.
+    pub instance: Option<String>,
+    /// Held when it closed the mesh that they lay on.
+    pub at_close: Vec<LeftGroup>,
+    /// Held when it ended, without what was left at a close before; empty while it lives.
+    pub at_exit: Vec<LeftGroup>,
+}
+
+/// Buffers of one class, operation, line and call stack that were left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftGroup {
+    /// Where they lay.
+    pub class: MemoryClass,
+    /// The operation they were allocated for, where known.
+    pub operation: Option<String>,
+    /// The line of Python that they come from, where lines are reported.
+    pub line: Option<String>,
+    /// The native call stack they were allocated under, where stacks are reported.
+    pub stack: Option<Vec<String>>,
+    /// How many.
+    pub buffers: u64,
+    /// Their charged bytes, on all devices.
+    pub bytes: u64,
+}
+
 /// What one process holds on one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessDevice {
@@ -189,8 +223,8 @@ pub struct Released {
     pub buffer_bytes: u64,
     /// When it happened.
     pub time: Timestamp,
-    /// Why: `goodbye`, `ended`, `replaced`, `forgotten`. `ended` is without a goodbye; whether
-    /// that was an exit or a signal only its parent knows.
+    /// Why: `exited` (cleanly; `goodbye` of older servers), `ended`, `replaced`, `forgotten`. Of
+    /// `ended` only its parent knows whether that was an exit or a signal.
     pub reason: String,
 }
 

@@ -9,7 +9,7 @@ pub fn user_frame<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f s
     frames.find(|frame| is_users_code(frame)).or(innermost)
 }
 
-/// `model.py:57` of `/home/me/model.py:57 forward`.
+/// `model.py:57` of the frame `/home/me/model.py:57 forward`.
 #[must_use]
 pub fn short_line(frame: &str) -> &str {
     let place = frame.split(' ').next().unwrap_or(frame);

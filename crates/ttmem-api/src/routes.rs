@@ -42,6 +42,11 @@ pub const BUFFER_GROUPS: &str = "/api/v1/buffers/groups";
 /// Live programs, a page at a time: [`ProgramRow`](crate::ProgramRow)s.
 pub const PROGRAMS: &str = "/api/v1/programs";
 
+/// What a process left behind, with `pid=N` and `instance=ID`: [`LeftBehind`](crate::LeftBehind).
+///
+/// Of processes that ended, the last 64 are known.
+pub const LEFT: &str = "/api/v1/left";
+
 /// The last failures with their explanations, newest first, `count=N` of them:
 /// [`Failures`](crate::Failures).
 pub const FAILURES: &str = "/api/v1/failures";
@@ -58,7 +63,7 @@ pub const L1_MAP: &str = "/api/v1/l1map";
 /// The banks of one device, with `/ID`, `class=` and `cells=`: [`BlockMap`](crate::BlockMap).
 pub const BLOCKS: &str = "/api/v1/blocks";
 
-/// A peak of one device, with `/ID`, `of=` and `pid=`, and what was live then:
+/// A peak of one device, with `/ID`, `of=`, `pid=` and `instance=`, and what was live then:
 /// [`PeakContents`](crate::PeakContents).
 pub const PEAK: &str = "/api/v1/peak";
 

@@ -258,6 +258,9 @@ pub struct BufferQuery {
     pub operation: Option<String>,
     /// Whose Python stack contains this text, whatever the case.
     pub python: Option<String>,
+    /// Whose operation, Python stack, process name, process id, address or id contains this text;
+    /// numbers are compared in decimal and in hex.
+    pub find: Option<String>,
     /// That take at least so much on a device.
     pub min_bytes: Option<u64>,
     /// Allocated at this time or later.

@@ -28,6 +28,18 @@ pub struct Snapshot {
     pub anomalies: Anomalies,
     /// What the server failed to do and the reader should know of.
     pub errors: Vec<String>,
+    /// What processes were refused.
+    #[serde(default)]
+    pub failures: FailureCount,
+}
+
+/// How many failures of processes the server knows of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureCount {
+    /// How many, those that are no longer kept included.
+    pub count: u64,
+    /// When the newest was.
+    pub newest: Option<Timestamp>,
 }
 
 /// A mark: a moment with a name, from which peaks are counted as well.

@@ -8,6 +8,7 @@ use super::harness::{OwnServer, Programs, memory_bytes};
 use super::screen::OnScreen;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, Snapshot};
@@ -76,12 +77,15 @@ pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
         let view = VIEWS[crowd.rounds % VIEWS.len()];
         moving.press(view)?;
         if begun.elapsed() >= scale.sampled_every * u32::try_from(samples.len())? {
-            samples.push(Sample {
+            let sample = Sample {
                 seconds: begun.elapsed().as_secs(),
                 server: usage(server.pid())?,
                 top: usage(moving.pid())?,
-                live_processes: live_processes(&ApiClient::new(&server.socket).snapshot()?),
-            });
+                live_processes: live_processes(&reader(&server).snapshot()?),
+            };
+            // An hour is long: what was seen is not lost if it breaks off.
+            writeln!(std::io::stderr(), "{}", sample.json())?;
+            samples.push(sample);
         }
         std::thread::sleep(Duration::from_secs(1).saturating_sub(round.elapsed()));
     }
@@ -113,6 +117,11 @@ pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
         "memory_bytes_in_the_end": server.memory_bytes()?,
         "idle_top_memory_bytes": memory_bytes(still.pid())?,
     }))
+}
+
+/// Waits longer than a person would: the machine is busy.
+fn reader(server: &OwnServer) -> ApiClient {
+    ApiClient::new(&server.socket).with_timeout(Duration::from_secs(60))
 }
 
 /// The processes that come and go; all end with this value.
@@ -216,7 +225,7 @@ fn live_processes(snapshot: &Snapshot) -> u64 {
 
 /// Bytes of all classes on all devices, once the server has noticed every death.
 fn held_in_the_end(server: &OwnServer) -> Result<u64> {
-    let client = ApiClient::new(&server.socket);
+    let client = reader(server);
     let begun = Instant::now();
     loop {
         let snapshot = client.snapshot()?;

@@ -16,6 +16,21 @@ const BUFFERS: u64 = 100_000;
 const MANY_BUFFERS: u64 = 1_000_000;
 /// So often all chips have more or less than before: every frame has something new.
 const CHANGE: Duration = Duration::from_millis(90);
+/// Frames as fast as they are drawn: the server is asked ten times a second.
+const INTERVAL: &str = "0.1";
+const VIEWS: [&str; 8] = [
+    "overview",
+    "processes",
+    "device",
+    "map",
+    "programs",
+    "buffers",
+    "events",
+    "leaks",
+];
+/// Keys that are pressed in each view.
+const KEYS: [&str; 4] = ["?", "?", "j", "k"];
+const KEYS_OF_A_VIEW: usize = 40;
 /// Rows that the view asks for at once.
 const WINDOW: u64 = 150;
 /// By how many buffers; 12 KiB each, that is a tenth of a percent.
@@ -74,8 +89,19 @@ fn change_all(filler: &mut Filler, over: &AtomicBool) -> Result<()> {
 fn watch(programs: &Programs, server: &OwnServer, lasts: Duration) -> Result<Value> {
     let socket = server.socket.display().to_string();
     let mut views = Vec::new();
-    for view in ["overview", "processes", "device", "programs", "buffers"] {
-        let screen = OnScreen::start(programs, &["top", "--socket", &socket, "--view", view])?;
+    for view in VIEWS {
+        let mut screen = OnScreen::start(
+            programs,
+            &[
+                "top",
+                "--socket",
+                &socket,
+                "--view",
+                view,
+                "--interval",
+                INTERVAL,
+            ],
+        )?;
         screen
             .wait_for("live")
             .context("the screen did not come up")?;
@@ -92,16 +118,25 @@ fn watch(programs: &Programs, server: &OwnServer, lasts: Duration) -> Result<Val
         let (frames, bytes) = screen.frames();
         let frames = frames - before.1.0;
         let cpu = screen.cpu_seconds()? - before.0;
+        let memory = screen.memory_bytes()?;
+        let server_cpu = server.cpu_seconds()? - server_before;
+        let mut keys = Vec::new();
+        for pressed in KEYS.into_iter().cycle().take(KEYS_OF_A_VIEW) {
+            keys.push(screen.press(pressed)?.as_secs_f64() * 1e3);
+            std::thread::sleep(Duration::from_millis(30));
+        }
         views.push(json!({
             "view": view,
+            "key_to_screen_millis_worst": keys.iter().copied().fold(f64::NAN, f64::max),
+            "key_to_screen_millis_median": median(keys),
             "seconds": took,
             "frames_per_second": frames as f64 / took,
             "cpu_percent_of_a_core": cpu / took * 100.0,
             "cpu_millis_per_frame": cpu * 1e3 / frames.max(1) as f64,
             "bytes_per_frame": (bytes - before.1.1) / frames.max(1),
-            "memory_bytes": screen.memory_bytes()?,
-            "memory_grew_bytes": screen.memory_bytes()?.saturating_sub(before.2),
-            "cpu_percent_of_the_server": (server.cpu_seconds()? - server_before) / took * 100.0,
+            "memory_bytes": memory,
+            "memory_grew_bytes": memory.saturating_sub(before.2),
+            "cpu_percent_of_the_server": server_cpu / took * 100.0,
         }));
     }
     let mut screen = OnScreen::start(programs, &["top", "--socket", &socket])?;

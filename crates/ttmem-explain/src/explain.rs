@@ -42,6 +42,7 @@ fn blank(caller: &Caller) -> Explanation {
         verdict: Verdict::Unknown,
         sentence: String::new(),
         time: caller.time,
+        last_time: caller.time,
         times: 1,
         device_ids: caller.device_ids.clone(),
         pid: caller.pid,

@@ -22,3 +22,4 @@ pub use explain::explain;
 pub use moment::{
     BelowLimit, BlockTable, Caller, Failure, Moment, Refused, StorageRefused, TraceRegion, Witness,
 };
+pub use setting::regions;

@@ -7,7 +7,8 @@ use crate::moment::{BelowLimit, Moment, Refused};
 use crate::setting::{self, Doubt};
 use crate::words;
 use ttmem_api::{
-    BlockOwner, Explanation, FailedRequest, HeldBlock, MemoryClass, Release, Verdict, size_text,
+    BlockOwner, Explanation, FailedRequest, HeldBlock, MemoryClass, Release, Verdict, short_line,
+    size_text,
 };
 
 pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Explanation) {
@@ -22,7 +23,10 @@ pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Expl
     match &bank {
         Some(bank) => {
             explanation.holders = Some(holders::groups(bank.blocks()));
-            what_to_release(bank, &refused, explanation);
+            // A region that is too small is made larger: what lies there is meant to stay.
+            if explanation.verdict != Verdict::RegionTooSmall {
+                what_to_release(bank, &refused, explanation);
+            }
         }
         None => explanation.unknown.push(holders_unknown(moment.witness)),
     }
@@ -32,7 +36,8 @@ pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Expl
     {
         advise_setting(&setting, doubt, explanation);
         let sentence = explanation.sentence.trim_end_matches('.');
-        explanation.sentence = format!("{sentence}; {} is enough.", setting::typed(&setting));
+        explanation.sentence =
+            format!("{sentence}; {} is enough for it.", setting::typed(&setting));
         explanation.setting = Some(setting);
     } else if is_region(request.class) {
         let name = match request.class {
@@ -212,7 +217,7 @@ fn release_advice(release: &Release) -> String {
         let BlockOwner {
             python, operation, ..
         } = &block.owner;
-        let line = python.as_deref().map(ttmem_api::short_line);
+        let line = python.as_deref().map(short_line);
         line.or(operation.as_deref()).map(str::to_owned)
     };
     let mut owners = release.blocks.iter().map(owner);
@@ -284,9 +289,9 @@ fn advise(refused: &Refused, explanation: &mut Explanation) {
 
 fn advise_setting(setting: &ttmem_api::Setting, doubt: Doubt, explanation: &mut Explanation) {
     let typed = setting::typed(setting);
-    explanation
-        .advice
-        .push(format!("open the device with {typed}"));
+    explanation.advice.push(format!(
+        "open the device with {typed}; what is put there later needs room as well"
+    ));
     match doubt {
         Doubt::None => {}
         Doubt::HoleAtTheEnd => explanation.unknown.push(format!(

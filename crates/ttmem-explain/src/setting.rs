@@ -2,7 +2,7 @@
 
 use crate::bank::Bank;
 use crate::moment::{Refused, TraceRegion};
-use ttmem_api::{FailedRequest, MemoryClass, Setting};
+use ttmem_api::{Device, FailedRequest, MemoryClass, PeakBytes, Setting};
 
 /// Each bank's part of the trace region is a multiple of this.
 const TRACE_PAGE_BYTES: u64 = 8192;
@@ -111,6 +111,67 @@ pub(crate) fn for_traces(region: &TraceRegion) -> Option<Setting> {
         given: Some(region.region_bytes),
         is_smallest: true,
     })
+}
+
+/// The regions of a device that were given or used, by the most that was in them at once.
+///
+/// A request needs a block in one piece, so after releases in another order a little more may be
+/// needed.
+#[must_use]
+pub fn regions(device: &Device, peaks: &PeakBytes) -> Vec<Setting> {
+    let trace = region(
+        "trace_region_size",
+        // The region is a part of the DRAM banks.
+        device.trace.banks.or(device.dram.banks),
+        peaks.trace,
+        device.trace.capacity_bytes,
+        TRACE_PAGE_BYTES,
+    );
+    let trace = trace.and_then(|(setting, banks)| {
+        Some(Setting {
+            value: setting.value.checked_mul(banks)?,
+            given: setting.given.and_then(|given| given.checked_mul(banks)),
+            ..setting
+        })
+    });
+    let alignment = match device.arch.as_deref() {
+        Some("wormhole_b0") => 32,
+        _other => MAX_ALIGNMENT,
+    };
+    let l1_small = region(
+        "l1_small_size",
+        device.l1_small.banks.or(device.l1.banks),
+        peaks.l1_small,
+        device.l1_small.capacity_bytes,
+        alignment,
+    );
+    let l1_small = l1_small.map(|(setting, _banks)| setting);
+    trace.into_iter().chain(l1_small).collect()
+}
+
+/// A region with its sizes per bank, and its banks.
+fn region(
+    name: &str,
+    banks: Option<u32>,
+    peak_bytes: u64,
+    capacity_bytes: Option<u64>,
+    alignment: u64,
+) -> Option<(Setting, u64)> {
+    let banks = banks.map(u64::from).filter(|banks| *banks > 0)?;
+    let given = capacity_bytes.map(|bytes| bytes / banks);
+    if peak_bytes == 0 && given.unwrap_or(0) == 0 {
+        return None;
+    }
+    let per_bank = peak_bytes.div_ceil(banks);
+    let value = per_bank.checked_next_multiple_of(alignment)?;
+    let setting = Setting {
+        name: name.to_owned(),
+        value,
+        bytes_per_bank: Some(value),
+        given,
+        is_smallest: true,
+    };
+    Some((setting, banks))
 }
 
 /// As it is typed.

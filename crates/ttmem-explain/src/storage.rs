@@ -5,7 +5,8 @@ use crate::holders;
 use crate::moment::{Moment, StorageRefused};
 use crate::words;
 use ttmem_api::{
-    Clash, Explanation, HeldBlock, InTheWay, StorageKind, StorageLimit, Verdict, size_text,
+    Clash, Explanation, HeldBlock, InTheWay, StorageKind, StorageLimit, Verdict, short_line,
+    size_text,
 };
 
 pub(crate) fn explain(moment: &Moment, storage: &StorageRefused, explanation: &mut Explanation) {
@@ -101,7 +102,7 @@ fn owner(moment: &Moment, storage: &StorageRefused) -> String {
         |id| format!("of program {id}"),
     );
     let caller = &moment.caller;
-    let line = caller.python.as_deref().map(ttmem_api::short_line);
+    let line = caller.python.as_deref().map(short_line);
     let caller = match (&caller.operation, line) {
         (Some(operation), Some(line)) => format!(" ({operation} at {line})"),
         (Some(operation), None) => format!(" ({operation})"),

@@ -2,8 +2,8 @@
 
 use crate::*;
 use ttmem_api::{
-    BlockOwner, Explanation, FailedRequest, HeldBlock, MemoryClass, StorageKind, StorageLimit,
-    Timestamp, Verdict,
+    BlockOwner, Device, Explanation, FailedRequest, HeldBlock, MemoryClass, PeakBytes, Setting,
+    StorageKind, StorageLimit, Timestamp, Verdict,
 };
 
 fn block(address: u64, size_bytes: u64, line: &str, since: u64) -> HeldBlock {
@@ -176,7 +176,9 @@ fn regions_of_a_known_table_get_the_smallest_size() {
     );
     assert!(setting.is_smallest);
     assert!(
-        small.sentence.ends_with("; l1_small_size=1216 is enough."),
+        small
+            .sentence
+            .ends_with("; l1_small_size=1216 is enough for it."),
         "{}",
         small.sentence
     );
@@ -184,7 +186,7 @@ fn regions_of_a_known_table_get_the_smallest_size() {
         small
             .advice
             .iter()
-            .any(|each| each.ends_with("l1_small_size=1216"))
+            .any(|each| each.contains("l1_small_size=1216;"))
     );
     let trace = refused(MemoryClass::Trace, 512, table(MemoryClass::Trace));
     let setting = trace.setting.unwrap();
@@ -264,4 +266,68 @@ fn what_is_not_known_is_null_in_json() {
     assert!(json["request"]["free_bytes_per_bank"].is_null());
     let back: Explanation = serde_json::from_value(json).unwrap();
     assert_eq!(back, explained);
+}
+
+/// The sizes that are enough: trace region and L1_SMALL, in 12 and 64 banks.
+fn sizes(arch: &str, trace: (u64, Option<u64>), small: (u64, Option<u64>)) -> Vec<Setting> {
+    let mut device = Device {
+        arch: Some(arch.to_owned()),
+        ..Device::default()
+    };
+    // Without banks of their own, those of the memory that the regions are parts of.
+    device.dram.banks = Some(12);
+    device.l1.banks = Some(64);
+    device.trace.capacity_bytes = trace.1;
+    device.l1_small.capacity_bytes = small.1;
+    let peaks = PeakBytes {
+        trace: trace.0,
+        l1_small: small.0,
+        ..PeakBytes::default()
+    };
+    regions(&device, &peaks)
+}
+
+#[test]
+fn regions_are_rounded_up_to_what_is_typed_and_what_is_never_used_is_known() {
+    let typed = |settings: Vec<Setting>| -> Vec<(String, u64, Option<u64>)> {
+        let settings = settings.into_iter();
+        settings
+            .map(|each| (each.name.clone(), each.value, each.unused()))
+            .collect()
+    };
+    let unused = sizes("wormhole_b0", (0, None), (0, Some(0)));
+    assert_eq!(unused, [], "neither given nor used");
+    // Exactly whole pages, and one byte more in one bank.
+    let (trace, small) = ("trace_region_size".to_owned(), "l1_small_size".to_owned());
+    assert_eq!(
+        typed(sizes("wormhole_b0", (12 * 8192, None), (64 * 32, None))),
+        [(trace.clone(), 12 * 8192, None), (small.clone(), 32, None)]
+    );
+    assert_eq!(
+        typed(sizes(
+            "wormhole_b0",
+            (12 * 8192 + 1, Some(12 * 32_768)),
+            (64 * 32 + 1, Some(64 * 1024))
+        )),
+        [
+            (trace.clone(), 12 * 16_384, Some(12 * 16_384)),
+            (small.clone(), 64, Some(960))
+        ]
+    );
+    assert_eq!(
+        typed(sizes(
+            "wormhole_b0",
+            (0, Some(12 * 8192)),
+            (0, Some(64 * 1024))
+        )),
+        [(trace, 0, Some(12 * 8192)), (small.clone(), 0, Some(1024))],
+        "given and never used"
+    );
+    assert_eq!(
+        typed(sizes("quasar", (0, None), (64 * 65, None))),
+        [(small, 128, None)],
+        "aligned for any chip"
+    );
+    let endless = sizes("quasar", (u64::MAX, None), (u64::MAX, None));
+    assert_eq!(endless.len(), 1, "no such trace region");
 }

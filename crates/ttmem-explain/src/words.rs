@@ -55,8 +55,9 @@ pub(crate) fn who(caller: &Caller) -> String {
 pub(crate) fn banks(banks: Option<u32>) -> String {
     match banks {
         Some(1) => "its bank".to_owned(),
+        // A region of no size has none.
+        Some(0) | None => "each bank".to_owned(),
         Some(banks) => format!("each of {banks} banks"),
-        None => "each bank".to_owned(),
     }
 }
 

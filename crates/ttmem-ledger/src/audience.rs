@@ -5,7 +5,6 @@
 //! to its user, and to those who see everything.
 
 use crate::failures::Failures;
-use crate::growth::{Held, HeldGroup};
 use crate::process::ProcessIdentity;
 use crate::view::{DepartedView, ProcessView, Table, View};
 use std::sync::Arc;
@@ -78,7 +77,6 @@ impl ProcessView {
         let mut shown = self.clone();
         shown.facts.identity.name = Arc::from("");
         shown.facts.names_are_hidden = true;
-        shown.facts.held_at_close = self.facts.held_at_close.as_deref().map(nameless);
         shown.account.definitions = Arc::new(self.account.definitions.without_texts());
         shown
     }
@@ -88,19 +86,9 @@ impl DepartedView {
     fn hide_names(&mut self) {
         self.identity.name = Arc::from("");
         self.names_are_hidden = true;
-        self.held = self.held.as_deref().map(nameless);
+        self.left_at_close = Arc::new(self.left_at_close.without_names());
+        self.left_at_exit = Arc::new(self.left_at_exit.without_names());
     }
-}
-
-fn nameless(held: &Held) -> Arc<Held> {
-    let groups = held.groups.iter().map(|group| HeldGroup {
-        origin: None,
-        ..group.clone()
-    });
-    Arc::new(Held {
-        groups: groups.collect(),
-        ..held.clone()
-    })
 }
 
 impl Failures {

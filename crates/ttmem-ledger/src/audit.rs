@@ -46,6 +46,16 @@ impl View {
                 audit_peak(&who, gauge, self.device_peak(index, gauge))?;
             }
         }
+        for departed in self.departed.iter() {
+            for (index, device) in self.devices.iter().enumerate() {
+                let who = format!("departed process on {:?}", device.key);
+                for gauge in GaugeKind::all() {
+                    if let Some(peak) = self.departed_peak(departed, index, gauge) {
+                        audit_peak(&who, gauge, Some(peak))?;
+                    }
+                }
+            }
+        }
         self.audit_bounds()
     }
 

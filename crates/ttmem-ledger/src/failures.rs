@@ -5,10 +5,12 @@
 //! number, in blocks, and in how many blocks a process can make the ledger copy for each event that
 //! it sends.
 
+use crate::device::Device;
 use crate::process::{Process, ProcessIdentity};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{Account, BufferRow, Capacity};
+use ttmem_event::catalogue::Arch;
 use ttmem_event::{CbKind, Class, CoreSet, CoresId, Event, EventKind, MeshId, ProgramId, TextId};
 
 const MAX_FAILURES: usize = 64;
@@ -38,10 +40,12 @@ pub struct MomentBlock {
 const _: () = assert!(size_of::<MomentBlock>() <= 48);
 
 /// A failure, and what was true then.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureMoment {
     /// When it happened; if several times in a row, the first of them.
     pub time: u64,
+    /// When it happened last.
+    pub last_time: u64,
     /// How often it happened in a row, with the same figures.
     pub times: u64,
     pub identity: ProcessIdentity,
@@ -57,6 +61,8 @@ pub struct FailureMoment {
     pub storage_start: Option<u64>,
     /// Whether it is dataflow buffers and scratchpads, not circular buffers.
     pub is_dataflow: bool,
+    /// The architecture of its devices.
+    pub arch: Option<Arch>,
     /// What the allocator has.
     pub capacity: Option<Capacity>,
     /// The allocator's blocks, or the buffers in the way; `None` if there were too many.
@@ -98,6 +104,19 @@ impl Failures {
         self.kept.len()
     }
 
+    /// How many there were, those that are no longer kept included.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let kept = self.kept.iter().map(|moment| moment.times);
+        kept.fold(self.omitted, u64::saturating_add)
+    }
+
+    /// The newest one.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Arc<FailureMoment>> {
+        self.kept.back()
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
@@ -108,16 +127,18 @@ impl Failures {
     }
 
     /// Keeps the moment of a failure that was just applied.
-    pub(crate) fn keep(&mut self, process: &mut Process, event: &Event) {
+    pub(crate) fn keep(&mut self, process: &mut Process, known: &[Device], event: &Event) {
         if let Some(last) = self.kept.back_mut()
             && last.identity == process.facts.identity
             && last.event == event.kind
         {
             // Its time stays that of its blocks.
-            Arc::make_mut(last).times += 1;
+            let last = Arc::make_mut(last);
+            last.times += 1;
+            last.last_time = event.time;
             return;
         }
-        let moment = moment(process, event);
+        let moment = moment(process, known, event);
         self.blocks += count(&moment);
         self.kept.push_back(Arc::new(moment));
         while self.kept.len() > MAX_FAILURES || (self.blocks > MAX_BLOCKS && self.kept.len() > 1) {
@@ -145,7 +166,7 @@ fn count(moment: &FailureMoment) -> usize {
     moment.blocks.as_ref().map_or(0, |blocks| blocks.len())
 }
 
-fn moment(process: &mut Process, event: &Event) -> FailureMoment {
+fn moment(process: &mut Process, known_devices: &[Device], event: &Event) -> FailureMoment {
     let account = &process.account;
     let (mesh, class, origin) = match event.kind {
         EventKind::AllocationFailed {
@@ -172,12 +193,17 @@ fn moment(process: &mut Process, event: &Event) -> FailureMoment {
     let slots = known.map(|mesh| Arc::clone(&mesh.devices));
     let devices = slots.iter().flat_map(|slots| slots.iter());
     let devices = devices.filter_map(|slot| process.devices.get(*slot as usize));
+    let devices: Vec<u32> = devices.copied().collect();
+    let first = devices.first();
+    let first = first.and_then(|number| known_devices.get(*number as usize));
     let capacity = known.and_then(|mesh| mesh.allocators[class.index()].capacity);
     let moment = FailureMoment {
         time: event.time,
+        last_time: event.time,
         times: 1,
         identity: process.facts.identity.clone(),
-        devices: devices.copied().collect(),
+        devices,
+        arch: first.and_then(|device| device.facts.arch),
         event: event.kind,
         origin,
         cores,

@@ -1,4 +1,4 @@
-//! What grows from mark to mark, and what was held at the end.
+//! What grows from mark to mark.
 //!
 //! A live buffer has the time at which it was placed. Where a program sets a mark in each of its steps,
 //! the buffers that were placed between two marks and are still held are what that step has left
@@ -6,11 +6,9 @@
 //! all of them. So growth is worked out of rows and marks when somebody asks, and no event costs more
 //! for it.
 
-use crate::process::Process;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use ttmem_account::{BufferRow, Definitions};
-use ttmem_event::{Class, MeshId, TextId};
 
 /// Marks that are kept of a series; when there are more, every second one goes.
 const MAX_STEPS: usize = 128;
@@ -20,12 +18,6 @@ const MAX_NAMES: usize = 8;
 
 /// Marks that make a series.
 const MIN_STEPS: u64 = 3;
-
-/// Groups that are kept of what a process held at its end.
-const MAX_KEPT: usize = 64;
-
-/// Rows that are looked at when a mesh is closed: that is done at once.
-const MAX_ROWS: u64 = 1 << 16;
 
 /// A mark of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +150,8 @@ pub struct Births {
     pub sum: Sum,
     smallest: u64,
     largest: u64,
-    by_step: BTreeMap<usize, Sum>,
+    /// By the time of the mark behind which they were placed: marks are thinned out later.
+    by_step: BTreeMap<u64, Sum>,
 }
 
 impl Default for Births {
@@ -184,24 +177,31 @@ pub struct Growth {
 }
 
 impl Births {
-    fn add_row(&mut self, row: &BufferRow, steps: &Steps) {
-        let bytes = row.charged_bytes();
+    /// Adds a buffer that was placed at a time; its step is noted while `room` has a place for it.
+    pub(crate) fn add(&mut self, time: u64, bytes: u64, steps: &Steps, room: &mut usize) {
         let one = Sum { buffers: 1, bytes };
         self.sum.add(one);
         self.smallest = self.smallest.min(bytes);
         self.largest = self.largest.max(bytes);
-        if let Some(place) = steps.place(row.time) {
-            self.by_step.entry(place).or_default().add(one);
+        let Some(place) = steps.place(time) else {
+            return;
+        };
+        match self.by_step.entry(steps.kept[place].time) {
+            Entry::Occupied(mut known) => known.get_mut().add(one),
+            Entry::Vacant(free) if *room > 0 => {
+                free.insert(one);
+                *room -= 1;
+            }
+            Entry::Vacant(_) => {}
         }
     }
 
-    /// Adds buffers that were counted by the same steps.
     pub fn merge(&mut self, other: &Self) {
         self.sum.add(other.sum);
         self.smallest = self.smallest.min(other.smallest);
         self.largest = self.largest.max(other.largest);
-        for (place, sum) in &other.by_step {
-            self.by_step.entry(*place).or_default().add(*sum);
+        for (time, sum) in &other.by_step {
+            self.by_step.entry(*time).or_default().add(*sum);
         }
     }
 
@@ -220,9 +220,15 @@ impl Births {
     pub fn growth(&self, steps: &Steps) -> Option<Growth> {
         // The last step is not over: what it has placed may be in use.
         let over = steps.kept.len().checked_sub(1)?;
+        let mut by_place: BTreeMap<usize, Sum> = BTreeMap::new();
+        for (time, sum) in &self.by_step {
+            if let Some(place) = steps.place(*time) {
+                by_place.entry(place).or_default().add(*sum);
+            }
+        }
         let gap = (over / 8).max(1);
         let (mut first, mut found, mut sum) = (over, 0, Sum::default());
-        for (place, placed) in self.by_step.range(..over).rev() {
+        for (place, placed) in by_place.range(..over).rev() {
             if first - place > gap {
                 break;
             }
@@ -237,91 +243,6 @@ impl Births {
         let steps = steps.kept[over].ordinal - since.ordinal;
         Some(Growth { since, steps, sum })
     }
-}
-
-/// Buffers of one text and class.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldGroup {
-    /// The text of their operation, with the Python stack behind it.
-    pub origin: Option<Arc<str>>,
-    pub class: Class,
-    pub births: Births,
-}
-
-/// What a process holds, or held at its end.
-#[derive(Clone, Debug)]
-pub struct Held {
-    /// The marks by which births are counted.
-    pub series: Arc<Series>,
-    pub groups: Vec<HeldGroup>,
-    /// Buffers of further groups.
-    pub others: Sum,
-}
-
-/// Puts rows together.
-#[derive(Debug)]
-pub(crate) struct Holding {
-    series: Arc<Series>,
-    groups: HashMap<(TextId, Class), Births>,
-}
-
-impl Holding {
-    pub(crate) fn new(series: &Arc<Series>) -> Self {
-        Self {
-            series: Arc::clone(series),
-            groups: HashMap::new(),
-        }
-    }
-
-    pub(crate) fn add(&mut self, row: &BufferRow) {
-        let births = self.groups.entry((row.operation, row.class)).or_default();
-        births.add_row(row, self.series.steps());
-    }
-
-    /// What was put together; of many groups so many that hold most.
-    pub(crate) fn held(self, definitions: &Definitions, most: usize) -> Held {
-        let groups = self.groups.into_iter();
-        let mut groups: Vec<_> = groups.collect();
-        groups.sort_unstable_by_key(|((text, class), births)| {
-            (std::cmp::Reverse(births.sum.bytes), text.0, class.index())
-        });
-        let mut others = Sum::default();
-        for (_key, births) in groups.drain(most.min(groups.len())..) {
-            others.add(births.sum);
-        }
-        let groups = groups.into_iter().map(|((text, class), births)| HeldGroup {
-            origin: definitions.text(text).cloned(),
-            class,
-            births,
-        });
-        Held {
-            series: self.series,
-            groups: groups.collect(),
-            others,
-        }
-    }
-
-    /// The same for those who keep it when its process is gone; none if there is nothing.
-    pub(crate) fn kept(self, definitions: &Definitions) -> Option<Held> {
-        (!self.groups.is_empty()).then(|| self.held(definitions, MAX_KEPT))
-    }
-}
-
-/// What a process still holds of a mesh that is about to be closed; none if that is nothing, or too
-/// much to look at.
-pub(crate) fn at_close(process: &Process, mesh: MeshId, readers: &Arc<Series>) -> Option<Held> {
-    let account = &process.account;
-    let allocators = &account.mesh(mesh)?.allocators;
-    let buffers: u64 = allocators.iter().map(|allocator| allocator.buffers).sum();
-    if buffers == 0 || buffers > MAX_ROWS {
-        return None;
-    }
-    let mut holding = Holding::new(process.facts.series.or(readers));
-    for class in Class::ALL.iter().copied() {
-        let rows = account.allocator_rows(mesh, class);
-        rows.for_each(|row| holding.add(row));
-    }
-    holding.kept(&account.facts().definitions)
 }
 
 #[cfg(test)]

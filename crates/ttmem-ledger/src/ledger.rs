@@ -5,7 +5,7 @@ use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::failures::Failures;
 use crate::follower::Follower;
-use crate::growth::{self, Holding, Series};
+use crate::growth::Series;
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use ttmem_account::{
     Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, Marks, Pages, PeakSet, residents,
 };
-use ttmem_event::{CoreType, Definition, Event, EventKind, MeshId};
+use ttmem_event::{CoreType, Definition, Event, EventKind};
 
 /// What copying a device costs for a view, in work units: it is larger than a row.
 const WORK_OF_DEVICE_VIEW: u64 = 8;
@@ -47,10 +47,7 @@ impl Default for Limits {
 /// A process on its way out of the ledger.
 #[derive(Debug)]
 pub struct Leaving {
-    pub(crate) peaks: LeavingPeaks,
-    held: Holding,
-    /// The first row that was not looked at.
-    next_row: u32,
+    peaks: LeavingPeaks,
 }
 
 /// Who holds which bytes of which device, and who held them.
@@ -67,7 +64,7 @@ pub struct Ledger {
     pub(crate) anomalies: Anomalies,
     marks: Arc<Marks>,
     /// The marks that readers set.
-    series: Arc<Series>,
+    pub(crate) series: Arc<Series>,
     pub(crate) failures: Arc<Failures>,
     pub(crate) events: u64,
     revision: u64,
@@ -183,45 +180,20 @@ impl Ledger {
     #[must_use]
     pub fn begin_leaving(&self, process: u32) -> Option<Leaving> {
         let process = self.processes.get(process as usize)?.as_ref()?;
-        let peaks = LeavingPeaks::new(&self.table.devices, process);
-        Some(Leaving {
-            peaks,
-            held: Holding::new(process.facts.series.or(&self.series)),
-            next_row: 0,
-        })
+        let series = process.facts.series.or(&self.series);
+        let peaks = LeavingPeaks::new(&self.table.devices, process, series);
+        Some(Leaving { peaks })
     }
 
     /// Goes on for so many work units; true when the process can leave.
-    pub fn go_on_leaving(&mut self, index: u32, leaving: &mut Leaving, work: u64) -> bool {
-        let process = self.processes.get(index as usize);
+    pub fn go_on_leaving(&mut self, process: u32, leaving: &mut Leaving, work: u64) -> bool {
+        let process = self.processes.get(process as usize);
         let Some(process) = process.and_then(Option::as_ref) else {
             return true;
         };
         let (units, is_done) = leaving.peaks.go_on(&process.account, work);
         self.work += units;
-        is_done && self.go_on_holding(index, leaving, work.saturating_sub(units))
-    }
-
-    /// Goes on with what a process holds at its end; true when all is looked at.
-    fn go_on_holding(&mut self, index: u32, leaving: &mut Leaving, work: u64) -> bool {
-        let process = self.processes.get(index as usize);
-        let Some(process) = process.and_then(Option::as_ref) else {
-            return true;
-        };
-        let most = work.max(1);
-        let mut seen = 0;
-        let rows = process.account.rows();
-        for (slot, row) in rows.buffers.iter_from(leaving.next_row) {
-            if seen == most {
-                self.work += seen;
-                return false;
-            }
-            leaving.held.add(row);
-            leaving.next_row = slot + 1;
-            seen += 1;
-        }
-        self.work += seen;
-        true
+        is_done
     }
 
     /// A process is gone; how, and its account, which may take its time to be dropped.
@@ -240,22 +212,14 @@ impl Ledger {
             departure,
             released: gone.account.holdings(),
         };
-        let held = gone.account.facts().devices.iter().zip(&gone.devices);
-        let held = held.filter_map(|(held, number)| {
-            let device = self.table.devices.get(*number as usize)?;
-            Some((device.key.clone(), held.totals))
-        });
-        let devices = held.collect();
-        let Leaving { peaks, held, .. } = leaving;
-        let held = held.kept(&gone.account.facts().definitions);
-        let undescribed = self.release_holdings(process, &gone, peaks);
+        let view = DepartedView::new(&gone, &self.table.devices, &leaving.peaks, exit);
+        let undescribed = self.release_holdings(process, &gone, leaving);
         self.describe_devices(undescribed);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
             departed.pop_front();
         }
-        let account = gone.account.facts();
-        departed.push_back(DepartedView::new(&gone.facts, account, devices, held, exit));
+        departed.push_back(view);
         Some((exit, gone.account))
     }
 
@@ -264,11 +228,11 @@ impl Ledger {
         &mut self,
         index: u32,
         process: &Process,
-        peaks: LeavingPeaks,
+        leaving: Leaving,
     ) -> HashSet<u32> {
         self.revision += 1;
         self.process_views.change(index);
-        peaks.keep(&mut self.table.devices, process);
+        leaving.peaks.keep(&mut self.table.devices, process);
         self.work += (process.account.len() + process.devices.len()) as u64 / 4;
         let rows = process.account.rows();
         let resident = residents(process.account.facts(), &rows);
@@ -496,11 +460,6 @@ impl Ledger {
         let goes_on = process.is_some_and(|process| process.account.is_unfinished());
         self.events += u64::from(!goes_on);
         self.revision += 1;
-        if let EventKind::MeshClosed { mesh } = event.kind
-            && !goes_on
-        {
-            self.note_held(index, mesh);
-        }
         let outcome = self.follow(
             index,
             effects.as_deref_mut(),
@@ -534,18 +493,6 @@ impl Ledger {
         outcome
     }
 
-    /// Keeps what a process still holds of a mesh that it closes.
-    #[cold]
-    #[inline(never)]
-    fn note_held(&mut self, index: u32, mesh: MeshId) {
-        let process = self.processes.get_mut(index as usize);
-        if let Some(process) = process.and_then(Option::as_mut)
-            && let Some(held) = growth::at_close(process, mesh, &self.series)
-        {
-            process.facts.held_at_close = Some(Arc::new(held));
-        }
-    }
-
     /// Keeps what a mark or a failure wants kept of its moment.
     #[cold]
     #[inline(never)]
@@ -561,7 +508,8 @@ impl Ledger {
         }
         let process = self.processes.get_mut(index as usize);
         if let Some(process) = process.and_then(Option::as_mut) {
-            Arc::make_mut(&mut self.failures).keep(process, event);
+            let devices = &self.table.devices;
+            Arc::make_mut(&mut self.failures).keep(process, devices, event);
         }
     }
 
@@ -591,6 +539,8 @@ impl Ledger {
             uid: process.facts.identity.uid,
             order: self.events,
             aside: false,
+            left_at_close: &mut process.left_at_close,
+            series: [&process.facts.series, &self.series],
         };
         let before = process.account.work();
         let outcome = work(&mut process.account, &self.limits.account, &mut follower);
@@ -724,6 +674,12 @@ impl Ledger {
             revision: self.revision,
             audience: Audience::Everything,
         }
+    }
+
+    /// The last failures, with the moments they happened in.
+    #[must_use]
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// What is held on a device, by its place in the ledger.

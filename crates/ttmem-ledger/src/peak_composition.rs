@@ -5,17 +5,25 @@
 //! for it: the operation of a buffer, the program of storage and kernels.
 
 use crate::device::Device;
+use crate::growth::Series;
+use crate::left_behind::LeftBuffers;
 use crate::process::{Process, ProcessFacts};
-use crate::view::{ProcessView, View};
+use crate::view::{DepartedView, ProcessView, View};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use ttmem_account::peak_composition::{self as peak, Moment, PeakEntry, Walk};
-use ttmem_account::{Account, Definitions, GaugeKind, Peak};
+use ttmem_account::{Account, BufferRow, Definitions, GaugeKind, Peak};
 use ttmem_event::TextId;
 
 /// Groups of departed processes that are kept of each peak; of the rest, the sum.
 const KEPT_GROUPS: usize = 1024;
+
+/// Groups that are kept of all peaks of a departed process; of a list that does not fit, the largest.
+const KEPT_OWN_GROUPS: usize = 4096;
+
+/// What was live at each peak of a process on a device, by gauge.
+pub(crate) type OwnPeaks = [Arc<[PeakGroup]>; GaugeKind::COUNT];
 
 /// What one process had of a peak for one purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +56,36 @@ impl PeakComposition {
     }
 
     fn new(peak: Peak, mut groups: Vec<PeakGroup>) -> Self {
-        groups.sort_by(|one, other| {
-            let rank = |group: &PeakGroup| (Reverse(group.bytes), group.pid);
-            (rank(one), &one.name).cmp(&(rank(other), &other.name))
-        });
+        sort(&mut groups);
         Self { peak, groups }
     }
+}
+
+fn sort(groups: &mut [PeakGroup]) {
+    groups.sort_by(|one, other| {
+        let rank = |group: &PeakGroup| (Reverse(group.bytes), group.pid);
+        (rank(one), &one.name).cmp(&(rank(other), &other.name))
+    });
+}
+
+/// Puts the smallest together when there are too many.
+fn keep_largest(groups: &mut Vec<PeakGroup>, most: usize) {
+    if groups.len() <= most {
+        return;
+    }
+    groups.sort_by_key(|group| Reverse(group.bytes));
+    let rest: Vec<PeakGroup> = groups.drain(most.saturating_sub(1)..).collect();
+    groups.push(PeakGroup {
+        pid: None,
+        uid: None,
+        departed: true,
+        name: None,
+        count: rest.iter().map(|group| group.count).sum(),
+        bytes: rest
+            .iter()
+            .map(|group| group.bytes)
+            .fold(0, u64::saturating_add),
+    });
 }
 
 /// What departed processes had in a peak of a device.
@@ -79,13 +111,7 @@ impl View {
         }
         let departed = known.departed_at_peak[gauge.index()].as_ref();
         if let Some(departed) = departed.filter(|departed| departed.number == number) {
-            groups.extend(departed.groups.iter().map(|group| {
-                let name = group.name.clone();
-                PeakGroup {
-                    name: name.filter(|_name| self.audience.may_see(group.uid)),
-                    ..group.clone()
-                }
-            }));
+            groups.extend(self.shown(&departed.groups));
         }
         let peak = known.totals.gauge(gauge).peak();
         Some(PeakComposition::new(peak, groups))
@@ -105,6 +131,33 @@ impl View {
         let peak = held.totals.gauge(gauge).peak();
         let groups = groups_at(process, slot, gauge, Moment::OfProcess);
         Some(PeakComposition::new(peak, groups))
+    }
+
+    /// The same of a process that is gone, as far as it was kept.
+    #[must_use]
+    pub fn departed_peak(
+        &self,
+        process: &DepartedView,
+        device: usize,
+        gauge: GaugeKind,
+    ) -> Option<PeakComposition> {
+        let key = &self.devices.get(device)?.key;
+        let mut devices = process.devices.iter().zip(&process.own_peaks);
+        let ((_key, totals), groups) = devices.find(|((held, _totals), _groups)| held == key)?;
+        let peak = totals.gauge(gauge).peak();
+        let groups = self.shown(&groups[gauge.index()]).collect();
+        Some(PeakComposition::new(peak, groups))
+    }
+
+    /// Groups of departed processes, with the names that the audience may see.
+    fn shown(&self, groups: &[PeakGroup]) -> impl Iterator<Item = PeakGroup> {
+        groups.iter().map(|group| {
+            let name = group.name.clone();
+            PeakGroup {
+                name: name.filter(|_name| self.audience.may_see(group.uid)),
+                ..group.clone()
+            }
+        })
     }
 }
 
@@ -131,19 +184,19 @@ impl Groups {
     }
 
     fn named(
-        self,
+        &self,
         process: &ProcessFacts,
         definitions: &Definitions,
         departed: bool,
     ) -> Vec<PeakGroup> {
-        let groups = self.by_name.into_iter();
+        let groups = self.by_name.iter();
         let groups = groups.map(|(name, (count, bytes))| PeakGroup {
             pid: process.identity.pid,
             uid: Some(process.identity.uid),
             departed,
-            name: definitions.text(name).cloned(),
-            count,
-            bytes,
+            name: definitions.text(*name).cloned(),
+            count: *count,
+            bytes: *bytes,
         });
         groups.collect()
     }
@@ -151,20 +204,25 @@ impl Groups {
 
 type GroupsByGauge = BTreeMap<(u32, GaugeKind), Groups>;
 
-/// What an account that goes had in the peaks of its devices, found a part at a time.
+/// What an account that goes had in the peaks of its devices and in its own, found a part at a time.
 #[derive(Debug)]
 pub(crate) struct LeavingPeaks {
     walk: Walk,
     /// By slot: how many peaks each device had, and the last event of the process before the last.
     numbers: Vec<[u64; GaugeKind::COUNT]>,
     orders: Vec<[u64; GaugeKind::COUNT]>,
+    /// By slot: the event of the process that reached its own peak.
+    own_orders: Vec<[u64; GaugeKind::COUNT]>,
     at_peaks: GroupsByGauge,
+    /// At its own peaks that are at another moment than the device's.
+    at_own_peaks: GroupsByGauge,
     /// All that lives: a peak that comes before the account is gone has that.
     live: GroupsByGauge,
+    pub(crate) left: LeftBuffers,
 }
 
 impl LeavingPeaks {
-    pub(crate) fn new(devices: &[Device], process: &Process) -> Self {
+    pub(crate) fn new(devices: &[Device], process: &Process, series: &Arc<Series>) -> Self {
         let numbers = process.devices.iter();
         let numbers: Vec<_> = numbers
             .map(|index| devices[*index as usize].peaks)
@@ -177,27 +235,85 @@ impl LeavingPeaks {
                 number => held.moments[gauge].order_of(number),
             })
         });
+        let held = process.account.facts().devices.iter();
+        let own_orders = held.map(|held| {
+            let mut orders = [0; GaugeKind::COUNT];
+            for gauge in GaugeKind::all() {
+                orders[gauge.index()] = held.totals.gauge(gauge).peak_order();
+            }
+            orders
+        });
         Self {
             walk: Walk::default(),
             orders: orders.collect(),
+            own_orders: own_orders.collect(),
             numbers,
             at_peaks: GroupsByGauge::new(),
+            at_own_peaks: GroupsByGauge::new(),
             live: GroupsByGauge::new(),
+            left: LeftBuffers::new(series),
         }
     }
 
     /// Goes on for so many work units; what that cost, and whether all is found.
     pub(crate) fn go_on(&mut self, account: &Account, work: u64) -> (u64, bool) {
-        let (orders, at_peaks, live) = (&self.orders, &mut self.at_peaks, &mut self.live);
-        self.walk.go_on(account, work, |slot, entry| {
-            let (gauge, orders) = (entry.gauge(), orders.get(slot as usize));
-            if orders.is_some_and(|orders| entry.was_live_at(orders[gauge.index()])) {
+        let (orders, own_orders) = (&self.orders, &self.own_orders);
+        let (at_peaks, live) = (&mut self.at_peaks, &mut self.live);
+        let (at_own_peaks, left) = (&mut self.at_own_peaks, &mut self.left);
+        let visit = |slot: u32, entry: &PeakEntry| {
+            let gauge = entry.gauge();
+            let at = |orders: &[[u64; GaugeKind::COUNT]]| {
+                let orders = orders.get(slot as usize);
+                orders.map_or(0, |orders| orders[gauge.index()])
+            };
+            let (of_device, own) = (at(orders), at(own_orders));
+            if entry.was_live_at(of_device) {
                 at_peaks.entry((slot, gauge)).or_default().add(entry);
+            }
+            if own != of_device && entry.was_live_at(own) {
+                at_own_peaks.entry((slot, gauge)).or_default().add(entry);
             }
             if entry.is_live() {
                 live.entry((slot, gauge)).or_default().add(entry);
             }
-        })
+        };
+        let visit_buffer = |row: &BufferRow, devices| left.add(row, devices);
+        self.walk.go_on(account, work, visit, visit_buffer)
+    }
+
+    /// What the process had at its own peaks, by slot.
+    pub(crate) fn own_peaks(&self, process: &Process) -> Vec<OwnPeaks> {
+        let definitions = &process.account.facts().definitions;
+        let mut room = KEPT_OWN_GROUPS;
+        let mut kept: Vec<OwnPeaks> = Vec::new();
+        for (slot, (orders, own)) in (0..).zip(self.orders.iter().zip(&self.own_orders)) {
+            let mut on_device: OwnPeaks = std::array::from_fn(|_gauge| Arc::from([]));
+            for gauge in GaugeKind::all() {
+                let index = gauge.index();
+                let found = if own[index] == orders[index] {
+                    &self.at_peaks
+                } else {
+                    &self.at_own_peaks
+                };
+                let Some(groups) = found.get(&(slot, gauge)) else {
+                    continue;
+                };
+                let mut groups = groups.named(&process.facts, definitions, true);
+                let before = kept.last().map(|before| &before[index]);
+                sort(&mut groups);
+                keep_largest(&mut groups, room.clamp(1, KEPT_GROUPS));
+                // The devices of a mesh mostly hold the same.
+                on_device[index] = match before.filter(|before| ***before == *groups) {
+                    Some(before) => Arc::clone(before),
+                    None => {
+                        room = room.saturating_sub(groups.len());
+                        Arc::from(groups)
+                    }
+                };
+            }
+            kept.push(on_device);
+        }
+        kept
     }
 
     /// Keeps what was found, with the devices.
@@ -225,30 +341,8 @@ impl LeavingPeaks {
                 let definitions = &process.account.facts().definitions;
                 kept.groups
                     .extend(groups.named(&process.facts, definitions, true));
-                kept.keep_largest();
+                keep_largest(&mut kept.groups, KEPT_GROUPS);
             }
         }
-    }
-}
-
-impl DepartedAtPeak {
-    /// Puts the smallest together when there are too many.
-    fn keep_largest(&mut self) {
-        if self.groups.len() <= KEPT_GROUPS {
-            return;
-        }
-        self.groups.sort_by_key(|group| Reverse(group.bytes));
-        let rest: Vec<PeakGroup> = self.groups.drain(KEPT_GROUPS - 1..).collect();
-        self.groups.push(PeakGroup {
-            pid: None,
-            uid: None,
-            departed: true,
-            name: None,
-            count: rest.iter().map(|group| group.count).sum(),
-            bytes: rest
-                .iter()
-                .map(|group| group.bytes)
-                .fold(0, u64::saturating_add),
-        });
     }
 }

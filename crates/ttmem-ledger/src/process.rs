@@ -1,7 +1,8 @@
 //! A tracked process: who it is, and its account.
 
-use crate::growth::{Held, Series};
+use crate::growth::Series;
 use crate::incomplete::IncompleteReasons;
+use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
 use std::sync::Arc;
 use ttmem_account::{Account, Released};
@@ -28,7 +29,7 @@ pub struct ProcessIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     Live,
-    /// Alive, but its connection ended without a goodbye: it keeps what it holds.
+    /// Alive, but its connection ended and it did not: it keeps what it holds.
     Detached,
     /// Gone: it holds nothing any more.
     Exited,
@@ -37,9 +38,10 @@ pub enum ProcessState {
 /// Why a process was let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    Goodbye,
-    /// It ended without a goodbye: killed, or by an exit that runs nothing. Which of them only
-    /// its parent can know.
+    /// It closed its connection in order, as the last thing it did.
+    Exited,
+    /// It ended without that: killed, or by an exit that runs nothing. Which of them only its
+    /// parent can know.
     Ended,
     /// Another instance runs under its pid.
     Replaced,
@@ -52,7 +54,7 @@ impl Departure {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Goodbye => "goodbye",
+            Self::Exited => "exited",
             Self::Ended => "ended",
             Self::Replaced => "replaced",
             Self::Forgotten => "forgotten",
@@ -81,8 +83,6 @@ pub struct ProcessFacts {
     pub refused: IncompleteReasons,
     /// The marks that it set itself.
     pub series: Arc<Series>,
-    /// What it held when it last closed a mesh.
-    pub held_at_close: Option<Arc<Held>>,
     /// Whether its name and texts were left out for the audience of a view.
     pub names_are_hidden: bool,
 }
@@ -95,6 +95,8 @@ pub(crate) struct Process {
     pub(crate) devices: Vec<u32>,
     /// Blocks that were copied to explain its failures.
     pub(crate) copied_blocks: u64,
+    /// What it held when it closed its meshes.
+    pub(crate) left_at_close: Arc<LeftBuffers>,
 }
 
 impl Process {
@@ -109,12 +111,12 @@ impl Process {
                 resyncing: false,
                 refused: IncompleteReasons::default(),
                 series: Arc::default(),
-                held_at_close: None,
                 names_are_hidden: false,
             },
             account,
             devices: Vec::new(),
             copied_blocks: 0,
+            left_at_close: Arc::default(),
         }
     }
 

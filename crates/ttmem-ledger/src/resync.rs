@@ -179,6 +179,8 @@ impl Ledger {
             uid: fresh.facts.identity.uid,
             order: self.events,
             aside: true,
+            left_at_close: &mut fresh.left_at_close,
+            series: [&fresh.facts.series, &self.series],
         };
         work(&self.limits.account, &mut follower)
     }
@@ -198,11 +200,11 @@ impl Ledger {
         let Some(old) = slot.and_then(Option::take) else {
             return self.leave_devices(index, &fresh);
         };
-        let mut undescribed = self.release_holdings(index, &old, leaving.peaks);
+        let mut undescribed = self.release_holdings(index, &old, leaving);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
         fresh.facts.series = Arc::clone(&old.facts.series);
-        fresh.facts.held_at_close = old.facts.held_at_close.clone();
+        fresh.left_at_close = Arc::clone(&old.left_at_close);
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
         self.book_all(&mut fresh, latest);
         let account = &mut fresh.account;

@@ -3,8 +3,10 @@
 use crate::audience::Audience;
 use crate::device::{Device, DeviceKey};
 use crate::failures::Failures;
-use crate::growth::{Held, Holding, Series};
+use crate::growth::Series;
 use crate::incomplete::IncompleteReasons;
+use crate::left_behind::{LeftBehind, LeftBuffers};
+use crate::peak_composition::{LeavingPeaks, OwnPeaks};
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
 use std::ops::Index;
@@ -104,6 +106,7 @@ pub struct ProcessView {
     pub rows: AccountRows,
     /// The ledger's number of each device of the account.
     pub devices: Vec<u32>,
+    pub(crate) left_at_close: Arc<LeftBuffers>,
 }
 
 impl ProcessView {
@@ -114,7 +117,25 @@ impl ProcessView {
             account: process.account.facts_now(),
             rows: process.account.rows(),
             devices: process.devices.clone(),
+            left_at_close: Arc::clone(&process.left_at_close),
         }
+    }
+
+    /// Who asked for what it held when it closed its meshes.
+    #[must_use]
+    pub fn left_at_close(&self) -> LeftBehind {
+        self.left_at_close.named(&self.account.definitions)
+    }
+
+    /// Who asked for what it holds now, by the marks of its own or those of readers.
+    #[must_use]
+    pub fn held(&self, readers: &Arc<Series>) -> LeftBehind {
+        let mut held = LeftBuffers::unbounded(self.facts.series.or(readers));
+        for (_slot, row) in self.rows.buffers.iter() {
+            let mesh = self.account.meshes.get(row.mesh as usize);
+            held.add(row, mesh.map_or(1, |mesh| mesh.devices.len() as u64));
+        }
+        held.named(&self.account.definitions)
     }
 
     #[must_use]
@@ -124,15 +145,6 @@ impl ProcessView {
             account: &self.account,
             devices: &self.devices,
         }
-    }
-
-    /// What it holds now, by the marks of its own or those of readers.
-    #[must_use]
-    pub fn held(&self, readers: &Arc<Series>) -> Held {
-        let mut holding = Holding::new(self.facts.series.or(readers));
-        let rows = self.rows.buffers.iter();
-        rows.for_each(|(_slot, row)| holding.add(row));
-        holding.held(&self.account.definitions, usize::MAX)
     }
 
     /// The process's slot for a device of the ledger.
@@ -168,25 +180,37 @@ pub struct DepartedView {
     pub leak_candidates: Released,
     /// What it had on each device at its end, and its peaks there.
     pub devices: Vec<(DeviceKey, Totals)>,
-    /// What it held when it last closed a mesh, or else at its end.
-    pub held: Option<Arc<Held>>,
+    /// What was live at these peaks, in the order of the devices.
+    pub(crate) own_peaks: Vec<OwnPeaks>,
+    /// Who asked for what it held when it closed its meshes.
+    pub left_at_close: Arc<LeftBehind>,
+    /// Who asked for what it held at its end.
+    pub left_at_exit: Arc<LeftBehind>,
     /// Whether its name and texts were left out for the audience of a view.
     pub names_are_hidden: bool,
 }
 
 impl DepartedView {
     pub(crate) fn new(
-        facts: &ProcessFacts,
-        account: &AccountFacts,
-        devices: Vec<(DeviceKey, Totals)>,
-        held: Option<Held>,
+        process: &Process,
+        devices: &[Device],
+        leaving: &LeavingPeaks,
         exit: Exit,
     ) -> Self {
-        let held = held.map(Arc::new);
+        let (facts, account) = (&process.facts, process.account.facts());
+        let held = account.devices.iter().zip(&process.devices);
+        let held = held.zip(leaving.own_peaks(process));
+        let held = held.filter_map(|((held, number), own_peaks)| {
+            let device = devices.get(*number as usize)?;
+            Some(((device.key.clone(), held.totals), own_peaks))
+        });
+        let (devices, own_peaks) = held.unzip();
         Self {
             devices,
-            held: held.or_else(|| facts.held_at_close.clone()),
-            names_are_hidden: facts.names_are_hidden,
+            own_peaks,
+            left_at_close: process.left_at_close.named(&account.definitions).into(),
+            left_at_exit: leaving.left.named(&account.definitions).into(),
+            names_are_hidden: false,
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,

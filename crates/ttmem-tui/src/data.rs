@@ -9,11 +9,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, History, KernelRow, L1Map,
-    LastEvents, Leaks, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Explanation, Failures,
+    History, KernelRow, L1Map, Leaks, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
+
+/// A failure is of interest on every view for so long.
+pub(crate) const FRESH_FAILURE_SECONDS: u64 = 600;
 
 /// After so many intervals without an answer a document is called stale.
 const STALE_INTERVALS: u32 = 3;
@@ -79,8 +82,8 @@ pub(crate) enum Update {
     Kernels(Listed<KernelRow>),
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
+    Failures(Failures),
     Leaks(Box<Leaks>),
-    LastEvents(LastEvents),
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
@@ -115,8 +118,8 @@ pub(crate) struct Data {
     pub(crate) kernels: Option<Fresh<Listed<KernelRow>>>,
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
+    pub(crate) failures: Option<Fresh<Failures>>,
     pub(crate) leaks: Option<Fresh<Leaks>>,
-    pub(crate) last_events: Option<Fresh<LastEvents>>,
     pub(crate) tail: Tail,
     pub(crate) trends: Trends,
     pub(crate) events_per_second: Option<u64>,
@@ -144,8 +147,8 @@ impl Data {
             kernels: None,
             buffers: None,
             groups: None,
+            failures: None,
             leaks: None,
-            last_events: None,
             tail: Tail::default(),
             trends: Trends::default(),
             events_per_second: None,
@@ -172,8 +175,8 @@ impl Data {
             Update::Kernels(kernels) => self.kernels = fresh(kernels, received),
             Update::Buffers(window) => self.buffers = fresh(window, received),
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
+            Update::Failures(failures) => self.failures = fresh(failures, received),
             Update::Leaks(leaks) => self.leaks = fresh(*leaks, received),
-            Update::LastEvents(events) => self.last_events = fresh(events, received),
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,
@@ -193,6 +196,26 @@ impl Data {
     /// The processes, those that are gone included; none while nothing is known.
     pub(crate) fn processes(&self) -> &[Process] {
         self.totals().map_or(&[], |snapshot| &snapshot.processes)
+    }
+
+    /// Whether the server knows of other failures than those that are here.
+    pub(crate) fn has_other_failures(&self) -> bool {
+        let known = self.failures.as_ref();
+        let known = known.map_or(0, |fresh| fresh.document.count());
+        self.totals()
+            .is_some_and(|snapshot| snapshot.failures.count != known)
+    }
+
+    /// Failures of the last minutes, newest first, with their age in seconds.
+    pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = (&Explanation, u64)> {
+        let failures = self.failures.iter();
+        let failures = failures.flat_map(|fresh| &fresh.document.failures);
+        failures
+            .filter_map(|failure| {
+                let time = failure.last_time.or(failure.time)?;
+                Some((failure, self.age_seconds(time)?))
+            })
+            .filter(|(_failure, age)| *age < FRESH_FAILURE_SECONDS)
     }
 
     /// The marks, oldest first; none while nothing is known.

@@ -94,6 +94,16 @@ pub(crate) fn draw_problem(canvas: &mut Canvas<'_>, line: Rect, problem: &Line) 
     }
 }
 
+/// A question to the user, in place of the state.
+pub(crate) fn draw_question(canvas: &mut Canvas<'_>, parts: &Parts, question: &str) {
+    canvas.text(
+        parts.status,
+        " ".repeat(parts.status.width.into()),
+        Ink::Text,
+    );
+    canvas.text(parts.status, question, Ink::Key);
+}
+
 pub(crate) fn draw_companion(canvas: &mut Canvas<'_>, parts: &Parts, lines: &[CompanionLine]) {
     for (line, row) in lines.iter().zip(parts.companion.rows()) {
         let ink = if line.is_warning {
@@ -110,16 +120,21 @@ pub(crate) fn draw_too_small(canvas: &mut Canvas<'_>) {
     canvas.text(canvas.area, words, Ink::Warning);
 }
 
-/// The name of a tab; a short one where not all would fit.
+/// The name of a tab; short ones where not all would fit.
 fn title(tab: Tab, columns: u16) -> &'static str {
     let all: usize = Tab::ALL.iter().map(|tab| tab.title().len() + 3).sum();
+    if all <= usize::from(columns) + 1 {
+        return tab.title();
+    }
     match tab {
-        Tab::L1Map if all > usize::from(columns) + 1 => "Map",
+        Tab::Processes => "Procs",
+        Tab::L1Map => "Map",
+        Tab::Programs => "Progs",
         tab => tab.title(),
     }
 }
 
-fn tab_places(line: Rect) -> [Rect; 8] {
+fn tab_places(line: Rect) -> [Rect; Tab::ALL.len()] {
     let mut column = line.x;
     Tab::ALL.map(|tab| {
         let width = u16::try_from(title(tab, line.width).len() + 2).unwrap_or(u16::MAX);
@@ -216,6 +231,9 @@ fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
     let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);
     let mut kept: usize = always.iter().map(|key| wide(key) + 2).sum();
     let mut pen = canvas.pen(line, line.y);
+    // A view may say more of a key than all views do.
+    let is_said = |key: &&KeyHelp| keys.iter().any(|(known, _)| *known == key.0);
+    let others = others.iter().filter(|key| !is_said(key));
     for (place, key) in keys.iter().chain(always).chain(others).enumerate() {
         if place == keys.len() {
             kept = 0;

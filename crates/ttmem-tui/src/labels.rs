@@ -5,7 +5,8 @@
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
 use ttmem_api::{
-    ClassUsage, Device, IncompleteReason, Process, ProcessDevice, ProcessState, Released,
+    ClassUsage, Device, Explanation, IncompleteReason, Process, ProcessDevice, ProcessState,
+    Released, Setting,
 };
 
 pub const DRAM: &str = "DRAM";
@@ -115,7 +116,8 @@ pub fn held_at_exit(how: &str, released: &Released) -> String {
 #[must_use]
 pub fn departure(reason: &str) -> &str {
     match reason {
-        "goodbye" => "exited cleanly",
+        // The second word is that of older servers.
+        "exited" | "goodbye" => "exited cleanly",
         "replaced" => "replaced by another program",
         "forgotten" => "forgotten on request",
         other => other,
@@ -150,22 +152,76 @@ pub fn is_gone(process: &Process) -> bool {
     process.state == ProcessState::Exited
 }
 
-/// The parameter for a region that is at least as large as what was needed, as it is typed.
+/// A region's size that would have done, as it is typed, and how much of it was never used.
 #[must_use]
-pub fn sizes_to_use(device: &Device) -> Vec<String> {
-    let sizes = [
-        ("trace_region_size", device.trace_region_size_needed()),
-        ("l1_small_size", device.l1_small_size_needed()),
-    ];
-    let known = sizes.into_iter();
-    known
-        .filter_map(|(name, size)| Some(format!("{name}={}", size?)))
-        .collect()
+pub fn region(setting: &Setting) -> String {
+    let typed = format!("{}={}", setting.name, setting.value);
+    let of_bank = if setting.is_per_bank() {
+        " per bank"
+    } else {
+        ""
+    };
+    match setting.unused().filter(|unused| *unused > 0) {
+        Some(unused) if setting.value == 0 => {
+            format!("{typed} ({}{of_bank} given, never used)", bytes(unused))
+        }
+        Some(unused) => format!(
+            "{typed} ({}{of_bank}, {} never used)",
+            bytes(setting.value),
+            bytes(unused)
+        ),
+        None => format!("{typed} ({}{of_bank})", bytes(setting.value)),
+    }
+}
+
+/// The regions of a device, as [`region`] has them; where one was refused as too small, what would have done.
+#[must_use]
+pub fn regions(device: &Device, failures: &[Explanation]) -> Vec<String> {
+    let refused = |setting: &Setting| {
+        let on_device = failures.iter().filter(|failure| {
+            let ids = failure.device_ids.as_ref();
+            ids.is_none_or(|ids| ids.contains(&device.id))
+        });
+        let wanted = on_device.filter_map(|failure| failure.setting.as_ref());
+        let same = wanted.filter(|wanted| wanted.name == setting.name);
+        let largest = same.map(|wanted| wanted.value).max();
+        largest.filter(|value| *value > setting.value)
+    };
+    let text = |setting: &Setting| match refused(setting) {
+        Some(value) => format!(
+            "{}={value} (a smaller region was refused as too small)",
+            setting.name
+        ),
+        None => region(setting),
+    };
+    device.regions.iter().map(text).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_that_was_never_used_is_named_as_it_is_given() {
+        let unused = |name: &str, given| {
+            let setting = Setting {
+                name: name.to_owned(),
+                value: 0,
+                bytes_per_bank: Some(0),
+                given: Some(given),
+                is_smallest: true,
+            };
+            region(&setting)
+        };
+        assert_eq!(
+            unused("trace_region_size", 4 << 20),
+            "trace_region_size=0 (4.0 MiB given, never used)"
+        );
+        assert_eq!(
+            unused("l1_small_size", 32 << 10),
+            "l1_small_size=0 (32.0 KiB per bank given, never used)"
+        );
+    }
 
     fn class(free_per_bank: u64) -> ClassUsage {
         ClassUsage {

@@ -13,6 +13,7 @@
 
 mod app;
 mod data;
+pub mod explanation;
 mod export;
 mod fetch;
 pub mod format;
@@ -37,6 +38,7 @@ pub mod text {
 }
 
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
+pub use export::ExportForm;
 pub use once::{OnceOptions, once};
 pub use theme::{Background, ColourDepth, Theme};
 pub use views::Tab;

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::data::{Link, Update};
+use crate::export::ExportForm;
 use crate::fetch::{Document, fetch_all, fetch_last_events};
 use crate::theme::{ColourDepth, Theme};
 use crate::views::Tab;
@@ -26,8 +27,8 @@ pub struct OnceOptions {
     /// Columns, and rows; without a number of rows as many as the view has something for.
     pub size: (u16, Option<u16>),
     pub unicode: bool,
-    /// The documents of the view as JSON, instead of its text.
-    pub json: bool,
+    /// What the view shows for other programs, instead of its text.
+    pub export: Option<ExportForm>,
 }
 
 /// A frame of a view, as lines of text.
@@ -69,8 +70,8 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
         canvas.reset();
         app.draw_alone(&mut canvas, Instant::now());
     }
-    if options.json {
-        return Ok(format!("{:#}\n", app.exported()));
+    if let Some(form) = options.export {
+        return Ok(app.exported().text(form));
     }
     let text = lines(&canvas);
     Ok(text.trim_end().to_owned() + "\n")

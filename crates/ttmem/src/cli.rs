@@ -5,12 +5,12 @@ mod top;
 
 pub(crate) use remote::HttpOptions;
 use remote::{host_name, tcp_address};
-pub(crate) use top::{ThemeChoice, TopOptions};
+pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of};
 
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::scenarios::{self, ChosenScenario};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -30,6 +30,10 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_HTTP_TOKEN_FILE", "dump --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "mark --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "explain --http-token-file"),
+    ("TTMEM_INTERVAL", "top --interval"),
+    ("TTMEM_VIEW", "top --view"),
+    ("TTMEM_COLOUR", "top --colour"),
+    ("TTMEM_THEME", "top --theme"),
     ("TTMEM_SOCKET_MODE", "serve --socket-mode"),
     ("TTMEM_BOARD", "serve --board"),
     ("TTMEM_ATTACH_LIBRARY", "run --library"),
@@ -57,18 +61,18 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Understands a command line.
+    /// Understands a command line, and says where each value comes from.
     ///
     /// # Errors
     /// When it makes no sense; help that was asked for is an error, too.
-    pub(crate) fn understand<T: Into<OsString> + Clone>(
+    pub(crate) fn parsed<T: Into<OsString> + Clone>(
         line: impl IntoIterator<Item = T>,
-    ) -> Result<Self, clap::Error> {
+    ) -> Result<(Self, ArgMatches), clap::Error> {
         let matches = Self::command().try_get_matches_from(line)?;
         let mut cli =
             Self::from_arg_matches(&matches).map_err(|error| error.format(&mut Self::command()))?;
         remote::settle(&mut cli, &matches)?;
-        Ok(cli)
+        Ok((cli, matches))
     }
 }
 
@@ -102,6 +106,8 @@ pub(crate) enum Command {
     Env(EnvOptions),
     /// Play a workload against a server of its own and show it; needs no hardware.
     Demo(DemoOptions),
+    /// Say where the configuration file is, or write one to begin with.
+    Config(ConfigOptions),
     /// Put a load on a server with processes that play workloads; needs no hardware.
     Load(LoadOptions),
     /// One process of `load`.
@@ -281,6 +287,21 @@ pub(crate) struct ExplainOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ConfigOptions {
+    /// What to do.
+    #[arg(value_enum, value_name = "ACTION")]
+    pub(crate) action: ConfigAction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigAction {
+    /// Print the path of the file.
+    Path,
+    /// Write a file with every key and its default, unless there is one.
+    Init,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ForgetOptions {
     /// The process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -331,6 +352,9 @@ pub(crate) struct RunOptions {
     /// when the view is left, which does not end the program; its input is empty.
     #[arg(long)]
     pub(crate) top: bool,
+
+    #[arg(skip)]
+    pub(crate) look: Look,
 
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -391,6 +415,9 @@ pub(crate) struct DemoOptions {
     /// Print what happened as JSON; headless, too.
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[arg(skip)]
+    pub(crate) look: Look,
 
     /// List what there is to play.
     #[arg(

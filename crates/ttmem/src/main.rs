@@ -6,6 +6,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod demo;
 mod embedded;
 mod exit;
@@ -18,11 +19,24 @@ mod run;
 mod scenarios;
 mod threads;
 
+use clap::ArgMatches;
+use cli::{Cli, Command};
+use config::Config;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::Cli::understand(std::env::args_os()) {
-        Ok(cli) => exit::report(commands::run(cli)),
+    match cli::Cli::parsed(std::env::args_os()) {
+        Ok((cli, matches)) => exit::report(configured(cli, &matches)),
         Err(not_understood) => not_understood.exit(),
     }
+}
+
+fn configured(mut cli: Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let variable = |name: &str| std::env::var_os(name);
+    // A broken file must not stand in the way of the command that says where it is.
+    if !matches!(cli.command, Command::Config(_)) {
+        let no_colour = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Config::load(variable)?.apply(&mut cli, matches, no_colour);
+    }
+    commands::run(cli)
 }

@@ -11,6 +11,9 @@ use std::time::Instant;
 
 pub(crate) const TTMEM: &str = env!("CARGO_BIN_EXE_ttmem");
 
+/// A folder that is not there.
+pub(crate) const NO_FOLDER: &str = "/nonexistent";
+
 /// A command of the program under test, without the tester's own settings.
 pub(crate) fn ttmem() -> Command {
     without_settings(TTMEM)
@@ -24,6 +27,8 @@ pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
             command.env_remove(name);
         }
     }
+    // No file of the tester's either.
+    command.env("XDG_CONFIG_HOME", NO_FOLDER);
     command.stdin(Stdio::null());
     command
 }

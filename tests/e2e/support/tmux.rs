@@ -1,7 +1,7 @@
 //! A terminal that a test drives by keys and reads: a tmux of its own.
 
 use super::c_program::is_there;
-use super::server::TTMEM;
+use super::server::{NO_FOLDER, TTMEM};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -61,6 +61,7 @@ impl Tmux {
             .env_remove("NO_COLOR")
             .env_remove("ENV")
             .env("LC_ALL", "C.UTF-8")
+            .env("XDG_CONFIG_HOME", NO_FOLDER)
             .env("SHELL", "/bin/sh")
             .args(["-u", "-f", "/dev/null", "-S"])
             .arg(self.socket())

@@ -71,7 +71,7 @@ fn exceptions_pass_and_the_last_destructors_are_heard() {
     assert_eq!(story.end(), Ended::unharmed(4));
     let process = released(&server, pid);
     assert_eq!(process["released"]["buffers"], 6, "{process}");
-    assert_eq!(process["released"]["reason"], "goodbye", "{process}");
+    assert_eq!(process["released"]["reason"], "exited", "{process}");
 }
 
 /// A host that loads, uses and unloads a library, five times.

@@ -22,7 +22,7 @@ fn a_forked_child_has_an_account_of_its_own_and_the_parent_does_not_notice() {
     assert_holds(&server, story.pid(), 4);
     let child = released(&server, child);
     assert_eq!(child["released"]["buffers"], 2, "{child}");
-    assert_eq!(child["released"]["reason"], "goodbye", "{child}");
+    assert_eq!(child["released"]["reason"], "exited", "{child}");
     story.go_on();
     story.reaches("freed");
     assert_holds(&server, story.pid(), 3);

@@ -41,7 +41,7 @@ fn a_program_may_end_while_its_threads_record() {
     let pid = story.pid();
     assert_eq!(story.end(), Ended::unharmed(3));
     let process = released(&server, pid);
-    assert_eq!(process["released"]["reason"], "goodbye", "{process}");
+    assert_eq!(process["released"]["reason"], "exited", "{process}");
     // Its own, and of each thread the one that it may have been about to free.
     let buffers = process["released"]["buffers"].as_u64();
     assert!(matches!(buffers, Some(1..=4)), "{process}");

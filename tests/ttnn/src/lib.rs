@@ -11,7 +11,7 @@
 //! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
 //! where, and [`session`] runs it; what all runs of programs share is `process`. [`behaviour`] runs
 //! programs twice, plain and under `ttmem run`, and compares what became of them, [`unharmed`] so
-//! many requests. [`matrix`] tries every release in [`wheels`].
+//! many requests. [`reports`] has the reports of programs that fail, for the manual. [`matrix`] tries every release in [`wheels`].
 
 pub mod behaviour;
 pub mod descriptor;
@@ -21,6 +21,7 @@ mod process;
 pub mod programs;
 pub mod provision;
 pub mod python;
+pub mod reports;
 pub mod server;
 pub mod session;
 pub mod unharmed;

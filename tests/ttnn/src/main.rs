@@ -8,6 +8,8 @@
 //!   and some of the requests of `unharmed`.
 //! * `ttmem-ttnn unharmed FOLDER [VERSION]...` makes thousands of requests of ttnn, plain and
 //!   tracked, of the newest wheel and an older one, or of those named.
+//! * `ttmem-ttnn reports FOLDER MANUAL` runs the programs that fail, and writes their reports into the
+//!   manual.
 //! * `ttmem-ttnn bench FOLDER FIGURES` measures what tracking costs, says it in a table, and
 //!   puts the figures into a file.
 //! * `ttmem-ttnn matrix FOLDER PAGE [VERSION]...` tries every published wheel and writes the table;
@@ -30,6 +32,7 @@ use harness::behaviour::{self, Behaviour, run_behaviour};
 use harness::matrix::{Matrix, all_wheels, table};
 use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
 use harness::provision::{MissingPython, TtnnEnvironment, cache_folder, provision};
+use harness::reports;
 use harness::session::Session;
 use harness::unharmed;
 use harness::wheels::{NEWEST, OLDER, WheelVersion};
@@ -99,13 +102,19 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             let sessions: Vec<Session> = sessions.collect::<anyhow::Result<_>>()?;
             run_unharmed(&sessions, unharmed::ALL_REQUESTS)
         }
+        ["reports", programs, manual] => {
+            let session = session(&tools, Path::new(programs))?;
+            let written = reports::write(&session, Path::new(manual))?;
+            println!("{written} reports are in {manual}");
+            Ok(())
+        }
         ["bench", programs, figures] => bench(&tools, Path::new(programs), Path::new(figures)),
         ["matrix", programs, page, wheels @ ..] => {
             run_matrix(&tools, Path::new(programs), Path::new(page), wheels)
         }
         _ => bail!(
             "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [WORD]... \
-             | ttmem-ttnn unharmed FOLDER [VERSION]... | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
+             | ttmem-ttnn unharmed FOLDER [VERSION]... | ttmem-ttnn reports FOLDER MANUAL | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
         ),
     }
 }

@@ -42,7 +42,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 26] = {
+pub const PROGRAMS: [Program; 27] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -65,6 +65,7 @@ pub const PROGRAMS: [Program; 26] = {
         on_any("global_buffers"),
         on_any("scratchpads"),
         on_any("clashes"),
+        on_any("explained"),
         on_any("alive_at_close"),
         on_any("no_bytes"),
         on_any("no_small_region"),

@@ -1,6 +1,6 @@
 //! A terminal's screen as an SVG picture: what `tmux capture-pane -e` gives, drawn cell by cell.
 //!
-//! Blocks, shades and Braille dots are drawn as shapes: fonts leave gaps between them. All other
+//! Blocks, shades, borders and Braille dots are drawn as shapes: fonts leave gaps between them. All other
 //! text is written once per run of equal looks, stretched to its cells, whatever font is there.
 
 use std::fmt::Write;
@@ -178,7 +178,26 @@ fn draw_shape(svg: &mut String, sign: char, (x, y): (f64, f64), fill: u32) -> bo
         rectangle(svg, place, (width * WIDTH, height * HEIGHT), fill, opacity);
     };
     let eighths = |count: u32| f64::from(count) / 8.0;
+    // Lines of a border: from the middle to the left, right, top and bottom.
+    let mut line = |left: bool, right: bool, top: bool, bottom: bool| {
+        for (drawn, from) in [(left, 0.0), (right, 0.5)] {
+            if drawn {
+                part(from, 0.47, 0.5, 0.06, 1.0);
+            }
+        }
+        for (drawn, from) in [(top, 0.0), (bottom, 0.5)] {
+            if drawn {
+                part(0.44, from, 0.12, 0.5, 1.0);
+            }
+        }
+    };
     match code {
+        0x2500 => line(true, true, false, false),
+        0x2502 => line(false, false, true, true),
+        0x256d => line(false, true, false, true),
+        0x256e => line(true, false, false, true),
+        0x256f => line(true, false, true, false),
+        0x2570 => line(false, true, true, false),
         0x2580 => part(0.0, 0.0, 1.0, 0.5, 1.0),
         0x2581..=0x2588 => {
             let height = eighths(code - 0x2580);

@@ -87,6 +87,7 @@ impl Terminal {
             }
         }
         // Whose settings these are must not show.
+        tmux.env("XDG_CONFIG_HOME", "/nonexistent");
         for name in ["TMUX", "TMPDIR", "ENV"] {
             tmux.env_remove(name);
         }

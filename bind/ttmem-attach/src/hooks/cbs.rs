@@ -13,9 +13,9 @@ use crate::program_table::{self, Program};
 use crate::regions::{Clash, Regions};
 use crate::runtime::circular::CircularBuffer;
 use crate::runtime::vector::ranges_at;
-use crate::runtime::{Object, device};
-use crate::{open_devices, report};
-use ttmem_event::{CbKind, CoreSet, EventKind, MeshId, ProgramId};
+use crate::runtime::{Object, device, program};
+use crate::{open_devices, pending, report};
+use ttmem_event::{CbKind, CoreSet, EventKind, MeshId, ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("circular buffers");
 
@@ -127,10 +127,29 @@ fn report_clash(mesh: MeshId, program: ProgramId, clash: &Clash) {
     });
 }
 
+/// The number of a program that is refused, with the operation that was about to send it: it will
+/// not be sent, which is when a name is reported otherwise.
+fn number_of_refused(object: Object) -> Option<ProgramId> {
+    let number = number_of(object)?;
+    let sending = pending::first().filter(|pending| pending.operation != TextId::NONE);
+    let Some(operation) = sending.map(|pending| pending.operation) else {
+        return Some(number);
+    };
+    let accessors = FAMILY.need(&*program::ACCESSORS)?;
+    let runtime_id = (accessors.runtime_id)(object);
+    let renamed = with_program(object, |program| {
+        std::mem::replace(&mut program.name, operation) != operation
+    })?;
+    if renamed {
+        FAMILY.contain(|| report::program(number, operation, runtime_id, object.address()));
+    }
+    Some(number)
+}
+
 /// Reports storage that did not fit, if it is known why, when the allocator's lock is not held.
 pub(super) fn report_first_clash(object: Object, device: Object, regions: &Regions) -> Option<()> {
     let accessors = FAMILY.need(&*device::ACCESSORS)?;
-    let program = number_of(object)?;
+    let program = number_of_refused(object)?;
     let device = open_devices::of(device)?;
     let lowest = accessors.allocators.lowest_l1_address(device.allocator()?);
     let clash = regions.first_clash(lowest, device.l1_end())?;

@@ -121,7 +121,9 @@ interpose! {
         let on = FAMILY.is_tracking();
         on_exception(real, || {
             if on {
-                // The exception has left whatever took the lock.
+                // The exception has left whatever took the lock. They are placed, as circular buffers
+                // are that clash: whose storage it is, and where it begins, is known by that.
+                report_placed(program, device);
                 report_clash(program, device);
             }
         });

@@ -112,12 +112,17 @@ impl<O: Observer> Apply<'_, O> {
 
     pub(super) fn release_buffers(&mut self, mesh: MeshId, class: Option<Class>) -> Outcome {
         let mesh = self.mesh_slot(mesh)?;
-        self.release_allocators(mesh, class);
+        self.release_allocators(mesh, class, false);
         Ok(())
     }
 
     /// Gives back all that the allocators of a mesh hold, and returns how much that was.
-    pub(super) fn release_allocators(&mut self, mesh: u32, class: Option<Class>) -> Released {
+    pub(super) fn release_allocators(
+        &mut self,
+        mesh: u32,
+        class: Option<Class>,
+        is_closing: bool,
+    ) -> Released {
         let mut released = Released::default();
         let devices = self.mesh(mesh).devices.len() as u64;
         for each in Class::ALL {
@@ -132,6 +137,9 @@ impl<O: Observer> Apply<'_, O> {
                 };
                 released.buffers += 1;
                 released.buffer_bytes += row.charged_bytes() * devices;
+                if is_closing {
+                    self.observer.left_behind(&row, devices);
+                }
             }
         }
         released

@@ -121,7 +121,7 @@ impl<O: Observer> Apply<'_, O> {
     /// Buffers that are still held are leak candidates; programs are not: the
     /// runtime's cache keeps them until their device closes. The allocators end.
     fn close_mesh(&mut self, mesh: u32) {
-        let held = self.release_allocators(mesh, None);
+        let held = self.release_allocators(mesh, None, true);
         let leaks = &mut self.account.facts.leak_candidates;
         leaks.buffers += held.buffers;
         leaks.buffer_bytes = leaks.buffer_bytes.saturating_add(held.buffer_bytes);

@@ -4,9 +4,10 @@ use serde::Serialize;
 use serde_json::Value;
 use ttmem_api::{
     AllocatorUsage, Anomalies, BufferPage, BufferRow, CacheCounts, CbKind, CbRow, CbUsage,
-    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, HexId, HostProcess, KernelKind,
-    KernelRow, KernelUsage, LeakCandidates, Mark, MemoryClass, Page, PeakBytes, PrefetchUsage,
-    Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    ClassUsage, ConfigRingEntry, ConfigRingUsage, CoreType, Device, FailureCount, HexId,
+    HostProcess, KernelKind, KernelRow, KernelUsage, LeakCandidates, Mark, MemoryClass, Page,
+    PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,
+    Snapshot, Source, Timestamp,
 };
 
 const TIME: Timestamp = Timestamp::from_unix_nanos(1_794_731_103_000_000_000);
@@ -38,6 +39,10 @@ fn snapshot() -> Snapshot {
         }],
         anomalies: Anomalies([("unknown_free".to_owned(), 1)].into()),
         errors: vec!["the log cannot be written".into()],
+        failures: FailureCount {
+            count: 2,
+            newest: Some(Timestamp::from_unix_nanos(1)),
+        },
     }
 }
 
@@ -92,6 +97,7 @@ fn device() -> Device {
         dispatches: 0,
         trace_replays: 0,
         cb_headroom_bytes: Some(-1),
+        regions: Vec::new(),
         allocators: vec![AllocatorUsage {
             pid: Some(2),
             instance: None,
@@ -191,12 +197,12 @@ fn the_document_has_the_documented_names() {
     let process = &snapshot.processes[0];
     assert_eq!(
         keys(&snapshot),
-        "schema time host server devices processes marks anomalies errors"
+        "schema time host server devices processes marks anomalies errors failures"
     );
     assert_eq!(
         keys(device),
         "id unique_id scope arch board remote source verified dram l1 l1_small trace system cb \
-         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes allocators peaks_since_marks"
+         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes allocators peaks_since_marks regions"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
                  peak_bytes peak_time buffers largest_free_bytes_per_bank capacity_is_current \

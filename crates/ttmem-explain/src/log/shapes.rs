@@ -26,7 +26,7 @@ pub(super) fn all() -> Vec<Shape> {
     SHAPES.iter().map(shape).collect()
 }
 
-const SHAPES: &[(&str, Reading)] = &[
+pub(super) const SHAPES: &[(&str, Reading)] = &[
     (
         "Not enough space to allocate {requested} B {class} buffer across {banks} banks, where each \
          bank needs to store {need} B<, but bank size is< only> {bank} B< (allocated: {allocated} B, \

@@ -158,6 +158,67 @@ fn quoted_messages_get_their_verdict_and_figures() {
     }
 }
 
+/// A message of a shape, with or without all that some versions leave out.
+fn message_of(template: &str, with_optional: bool) -> String {
+    const VALUES: [(&str, &str); 17] = [
+        ("requested", "1200"),
+        ("class", "DRAM"),
+        ("banks", "12"),
+        ("need", "100"),
+        ("bank", "90"),
+        ("allocated", "80"),
+        ("free", "10"),
+        ("largest", "5"),
+        ("limit", "500"),
+        ("start", "100"),
+        ("end", "700"),
+        ("other_end", "650"),
+        ("cores", "[(x=0,y=0) - (x=3,y=0)]"),
+        ("core_type", "TENSIX"),
+        ("program", "3"),
+        ("width", "8"),
+        ("height", "7"),
+    ];
+    let mut message = String::new();
+    let mut left_out = 0;
+    let mut rest = template;
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '{' => rest.find('}').unwrap() + 1,
+            _other => first.len_utf8(),
+        };
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        match first {
+            '<' if !with_optional => left_out += 1,
+            '>' if !with_optional => left_out -= 1,
+            '<' | '>' => {}
+            _ if left_out > 0 => {}
+            '{' => {
+                let name = part.trim_matches(['{', '}']);
+                let value = VALUES.iter().find(|(known, _value)| *known == name);
+                message.push_str(value.map_or("32", |(_name, value)| value));
+            }
+            _literal => message.push_str(part),
+        }
+    }
+    message
+}
+
+#[test]
+fn every_shape_is_found_in_its_longest_and_its_shortest_form() {
+    for (template, _reading) in super::shapes::SHAPES {
+        for with_optional in [true, false] {
+            let message = message_of(template, with_optional);
+            let log = format!("before\nTT_FATAL: {message}\nafter\n");
+            let found = only(&log);
+            assert!(!found.sentence.is_empty(), "{message}");
+            let place = found.log.as_ref().expect("it is of a log");
+            assert_eq!(place.line, 2, "{message}");
+        }
+    }
+}
+
 #[test]
 fn older_messages_of_allocators_say_less() {
     let only_need = "Out of Memory: Not enough space to allocate 536870912 B DRAM buffer across 12 \

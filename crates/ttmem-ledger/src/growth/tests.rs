@@ -12,19 +12,9 @@ fn series(marks: u64) -> Series {
 
 /// One buffer of a size for each of these steps.
 fn births(series: &Series, size: u64, steps: impl IntoIterator<Item = u64>) -> Births {
-    let mut births = Births::default();
-    let steps_of = series.steps();
+    let (mut births, mut room) = (Births::default(), usize::MAX);
     for step in steps {
-        let one = Sum {
-            buffers: 1,
-            bytes: size,
-        };
-        births.sum.add(one);
-        births.smallest = births.smallest.min(size);
-        births.largest = births.largest.max(size);
-        if let Some(place) = steps_of.place(step * 1000 + 500) {
-            births.by_step.entry(place).or_default().add(one);
-        }
+        births.add(step * 1000 + 500, size, series.steps(), &mut room);
     }
     births
 }
@@ -131,30 +121,30 @@ fn a_mark_from_before_the_last_one_is_left_out() {
 }
 
 #[test]
-fn of_many_groups_those_that_hold_most_are_kept() {
-    let mut holding = Holding::new(&Arc::default());
-    for text in 0..200 {
-        let sum = Sum {
-            buffers: 1,
-            bytes: u64::from(text) + 1,
-        };
-        let births = Births {
-            sum,
-            ..Births::default()
-        };
-        holding.groups.insert((TextId(text), Class::Dram), births);
+fn births_outlive_the_thinning_of_their_marks() {
+    let mut series = series(100);
+    let (mut births, mut room) = (Births::default(), usize::MAX);
+    for number in 0..1000 {
+        if number >= 100 {
+            series.push(number * 1000, &Arc::from("step"), number);
+        }
+        births.add(number * 1000 + 500, 1024, series.steps(), &mut room);
     }
-    let held = holding.kept(&Definitions::default()).unwrap();
-    assert_eq!(held.groups.len(), MAX_KEPT);
-    assert_eq!(held.groups[0].births.sum.bytes, 200);
-    let left = Sum {
-        buffers: 136,
-        bytes: 136 * 137 / 2,
-    };
-    assert_eq!(held.others, left);
-    assert!(
-        Holding::new(&Arc::default())
-            .kept(&Definitions::default())
-            .is_none()
+    let found = births.growth(series.steps()).unwrap();
+    assert_eq!(found.since.number, 0);
+    assert_eq!(found.sum.bytes / found.steps, 1024);
+}
+
+#[test]
+fn without_room_for_steps_buffers_are_counted_and_growth_is_not_known() {
+    let series = series(10);
+    let (mut births, mut room) = (Births::default(), 2);
+    for step in 0..10 {
+        births.add(step * 1000 + 500, 1024, series.steps(), &mut room);
+    }
+    assert_eq!(
+        (births.sum.buffers, births.sum.bytes, room),
+        (10, 10 * 1024, 0)
     );
+    assert_eq!(births.growth(series.steps()), None);
 }

@@ -488,7 +488,7 @@ fn defect_46_nobodys_figure_replaces_anothers() {
             .storage(CbKind::Dataflow, 1, 0, 105_824, size, 1);
     }
     assert_eq!(world.cb_bytes(0), 1100 * 64);
-    world.depart(two, Departure::Goodbye);
+    world.depart(two, Departure::Exited);
     assert_eq!(world.cb_bytes(0), 100 * 64);
 }
 

@@ -5,6 +5,7 @@
 
 mod captures;
 mod defects;
+mod departed;
 mod failures;
 mod geometry;
 mod model;

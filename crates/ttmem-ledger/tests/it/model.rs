@@ -334,7 +334,7 @@ impl Pair {
             }
             Act::Leave => {
                 *holder = Holder::default();
-                self.world.depart(process, Departure::Goodbye);
+                self.world.depart(process, Departure::Exited);
                 self.processes[who] = open(&mut self.world);
             }
         }

@@ -204,7 +204,7 @@ fn damage(state: &mut [u8], mutations: &[(usize, u8)]) {
 
 fn any_departure() -> impl Strategy<Value = Departure> {
     prop_oneof![
-        Just(Departure::Goodbye),
+        Just(Departure::Exited),
         Just(Departure::Ended),
         Just(Departure::Replaced),
         Just(Departure::Forgotten),

@@ -90,14 +90,14 @@ fn a_device_that_several_use_is_charged_once_and_to_one_who_uses_it() {
         }
     }
     // The other has them now, and as many less of its own.
-    world.depart(first, Departure::Goodbye);
+    world.depart(first, Departure::Exited);
     let most = DEVICES * 7 / 16;
     let own = (100..1024).take_while(|id| {
         let unique = u64::from(*id) << 32;
         define(&mut world, second, *id, unique).is_ok()
     });
     assert_eq!(u32::try_from(own.count()), Ok(most - 100));
-    world.depart(second, Departure::Goodbye);
+    world.depart(second, Departure::Exited);
     let third = process_of(&mut world, 1000);
     assert_eq!(take_devices(&mut world, third, 1024), most, "all are free");
 }

@@ -214,7 +214,7 @@ impl Ingest {
                     .map_err(|reason| (RefusalCode::Full, reason))?,
                 FrameOutcome::Goodbye => {
                     if let Some(process) = process {
-                        self.depart(process, Departure::Goodbye);
+                        self.depart(process, Departure::Exited);
                     }
                     self.close(number, None);
                     return Ok(());

@@ -481,7 +481,7 @@ impl Ingest {
         let recovery = Box::new(Recovery::new(memory, clock, holder));
         self.send_for(process, ProcessCommand::Recover(recovery));
         match departure {
-            Departure::Ended if left_in_order => Departure::Goodbye,
+            Departure::Ended if left_in_order => Departure::Exited,
             other => other,
         }
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ingest::Recovery;
 use crate::journal::{Batch, NamedBatch, Names};
-use crate::log::{LogEntry, LogFormat, LogOptions, Note};
+use crate::log::{FailedNote, LogEntry, LogFormat, LogOptions, Note};
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{
@@ -242,6 +242,9 @@ impl LedgerThread {
             }
             units += EVENT_UNITS;
             reports.applied = index + 1;
+            if outcome.is_ok() && is_failure(&event.kind) {
+                self.note_failure(slot);
+            }
             // What was booked in spite of a contradiction is no error, but it is counted.
             if let Some(now) = self.anomaly_counts(slot)
                 && *now != counts
@@ -260,6 +263,21 @@ impl LedgerThread {
         }
         self.collect_entries(slot);
         units
+    }
+
+    /// Logs the failure that was just applied; of one that repeats, only ever tenfold as many.
+    fn note_failure(&mut self, slot: u32) {
+        let Some(moment) = self.ledger.failures().newest().map(Arc::clone) else {
+            return;
+        };
+        if !is_power_of_ten(moment.times) {
+            return;
+        }
+        let devices = moment.devices.iter();
+        let device_ids = devices.filter_map(|device| self.ledger.logical_id(*device));
+        let device_ids = device_ids.collect();
+        self.collect_entries(slot);
+        self.note(Note::Failed(FailedNote { moment, device_ids }));
     }
 
     fn anomaly_counts(&self, slot: u32) -> Option<&Anomalies> {
@@ -359,4 +377,18 @@ impl LedgerThread {
         }
         Ok(released)
     }
+}
+
+const fn is_failure(event: &EventKind) -> bool {
+    matches!(
+        event,
+        EventKind::AllocationFailed { .. } | EventKind::Clashed { .. }
+    )
+}
+
+const fn is_power_of_ten(mut number: u64) -> bool {
+    while number > 1 && number.is_multiple_of(10) {
+        number /= 10;
+    }
+    number == 1
 }

@@ -4,13 +4,15 @@
 //! figures and no finished text, so that making one costs those threads next to nothing.
 
 use serde::{Serialize, Serializer};
-use ttmem_api::HexId;
+use std::sync::Arc;
+use ttmem_api::{Explanation, HexId, Verdict};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, EventKind};
-use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit, IncompleteReason};
+use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit, FailureMoment, IncompleteReason};
 
 use super::dumps::DumpKind;
 use crate::journal::Batch;
+use crate::read::failures;
 use crate::read::snapshot::released_at;
 use crate::read::vocabulary;
 
@@ -26,6 +28,10 @@ impl LogEntry {
     /// Whether a log shows it: what programs and caches do all the time only a verbose one.
     pub(super) fn is_shown(&self, verbose: bool) -> bool {
         match &self.effect.change {
+            // Of a failure the server's note says more.
+            Change::Happened(EventKind::AllocationFailed { .. } | EventKind::Clashed { .. }) => {
+                false
+            }
             Change::Happened(event) => verbose || !is_routine(event),
             _ => true,
         }
@@ -112,6 +118,8 @@ pub enum Note {
         #[serde(serialize_with = "by_word")]
         reason: IncompleteReason,
     },
+    /// A process was refused memory.
+    Failed(FailedNote),
     ConnectionRefused {
         pid: Option<u32>,
         reason: String,
@@ -167,6 +175,93 @@ impl Note {
                 | Self::ServerFailed { .. }
                 | Self::LogFailed { .. }
         )
+    }
+}
+
+/// A failure as it was kept: what is said of it is worked out when it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedNote {
+    pub(crate) moment: Arc<FailureMoment>,
+    /// The logical ids of its devices.
+    pub(crate) device_ids: Vec<u32>,
+}
+
+impl FailedNote {
+    pub(super) fn explained(&self) -> Explanation {
+        failures::explained(&self.moment, self.device_ids.clone())
+    }
+}
+
+#[cfg(test)]
+impl FailedNote {
+    /// A request for L1 on device 3 that was refused so often, with enough free in pieces.
+    pub(super) fn fragmented(times: u64) -> Self {
+        use ttmem_event::{MeshId, Source, TextId};
+        let identity = ttmem_ledger::ProcessIdentity {
+            pid: Some(7),
+            start_time: None,
+            instance: None,
+            uid: 0,
+            name: "model".into(),
+            source: Source::Attached,
+            visible_devices: "".into(),
+        };
+        let moment = FailureMoment {
+            time: 5,
+            last_time: 9,
+            times,
+            identity,
+            devices: vec![0],
+            event: EventKind::AllocationFailed {
+                mesh: MeshId(0),
+                class: Class::L1,
+                banks: 64,
+                requested_bytes: 64 * 4096,
+                per_bank_bytes: 4096,
+                free_bytes: 8192,
+                largest_free_bytes: 2048,
+                bank_bytes: 65_536,
+                operation: TextId(1),
+            },
+            origin: Some("ttnn.linear\n/home/me/model.py:57 forward".into()),
+            cores: None,
+            storage_start: None,
+            is_dataflow: false,
+            arch: None,
+            capacity: None,
+            blocks: None,
+        };
+        Self {
+            moment: Arc::new(moment),
+            device_ids: vec![3],
+        }
+    }
+}
+
+impl Serialize for FailedNote {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// Without blocks and maps, for which the read API is asked.
+        #[derive(Serialize)]
+        struct Line<'a> {
+            pid: Option<u32>,
+            device_ids: &'a [u32],
+            verdict: Verdict,
+            sentence: &'a str,
+            operation: Option<&'a str>,
+            python: Option<&'a str>,
+            times: u64,
+        }
+        let explanation = self.explained();
+        let line = Line {
+            pid: explanation.pid,
+            device_ids: &self.device_ids,
+            verdict: explanation.verdict,
+            sentence: &explanation.sentence,
+            operation: explanation.operation.as_deref(),
+            python: explanation.python.as_deref(),
+            times: explanation.times,
+        };
+        line.serialize(serializer)
     }
 }
 

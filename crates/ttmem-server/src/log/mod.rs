@@ -20,7 +20,7 @@ mod writer;
 
 pub(crate) use display::OrUnknown;
 pub use dumps::DumpKind;
-pub use entry::{LogEntry, Note, NotedDevice};
+pub use entry::{FailedNote, LogEntry, Note, NotedDevice};
 pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
 pub use queue::LogHandle;
 pub use threads::{Log, LogFormat, LogOptions, LogTarget, StartLogError};

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use ttmem_api::Explanation;
 use ttmem_event::catalogue::Arch;
 use ttmem_ledger::{Departure, Exit, Released};
 
@@ -47,6 +48,7 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
             OrUnknown(*pid),
             reason.name()
         ),
+        Note::Failed(failed) => write_failure(out, &failed.explained()),
         Note::ConnectionRefused { pid, reason } => writeln!(
             out,
             "⚠️  [PID {}] Connection refused: {}",
@@ -88,6 +90,21 @@ fn write_lines(out: &mut String, note: &Note) -> fmt::Result {
     }
 }
 
+/// The one sentence of a failure.
+fn write_failure(out: &mut String, failure: &Explanation) -> fmt::Result {
+    write!(out, "⚠ [PID {}] Failed", OrUnknown(failure.pid))?;
+    let ids = failure.device_ids.as_deref().unwrap_or_default();
+    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+    if !ids.is_empty() {
+        write!(out, " on device {}", ids.join(","))?;
+    }
+    write!(out, ": {}", Escaped(&failure.sentence))?;
+    if failure.times > 1 {
+        write!(out, " ({} times)", failure.times)?;
+    }
+    writeln!(out)
+}
+
 fn write_departure(out: &mut String, pid: OrUnknown<u32>, exit: &Exit) -> fmt::Result {
     let Released {
         buffers,
@@ -101,7 +118,7 @@ fn write_departure(out: &mut String, pid: OrUnknown<u32>, exit: &Exit) -> fmt::R
     let kernel_mb = megabytes(kernel_bytes);
     let why = match exit.departure {
         Departure::Ended => "Ended",
-        Departure::Goodbye => "Exited cleanly",
+        Departure::Exited => "Exited cleanly",
         Departure::Replaced => "Replaced by another program",
         Departure::Forgotten => "Forgotten on request",
     };

@@ -170,40 +170,6 @@ fn write_happened(out: &mut String, entry: &LogEntry, event: &EventKind) -> fmt:
             let (mesh, trace) = (mesh.0, trace.0);
             writeln!(out, "✗ [PID {pid}] Released trace {trace} on mesh {mesh}")
         }
-        EventKind::AllocationFailed {
-            mesh,
-            class,
-            banks,
-            requested_bytes,
-            per_bank_bytes,
-            free_bytes,
-            largest_free_bytes,
-            ..
-        } => {
-            let (mesh, class) = (mesh.0, class.name());
-            let cause = failure_cause(per_bank_bytes, free_bytes, largest_free_bytes);
-            writeln!(
-                out,
-                "⚠ [PID {pid}] Allocation failed: {requested_bytes} bytes of {class} on mesh \
-                 {mesh} ({banks} banks, needs {per_bank_bytes} bytes per bank, free \
-                 {free_bytes}, largest block {largest_free_bytes}): {cause}"
-            )
-        }
-        EventKind::Clashed {
-            mesh,
-            program,
-            kind,
-            region_end,
-            limit,
-            ..
-        } => {
-            let (mesh, program, kind) = (mesh.0, program.0, kind.name());
-            writeln!(
-                out,
-                "⚠ [PID {pid}] Clash on mesh {mesh}: storage of program {program} ends at \
-                 {region_end}, limit {limit} ({kind})"
-            )
-        }
         EventKind::Marked { number, .. } => writeln!(out, "✓ [PID {pid}] Mark {number}"),
         EventKind::EventsLost { count } => {
             writeln!(
@@ -289,21 +255,6 @@ pub(super) const fn kernel_kind(kind: KernelKind) -> &'static str {
         KernelKind::Fabric => "Fabric",
         KernelKind::Dispatch => "Dispatch",
         KernelKind::Unknown => "Unknown",
-    }
-}
-
-/// Why an allocator had no room, as far as the figures of one bank show.
-const fn failure_cause(
-    needed_bytes: u64,
-    free_bytes: u64,
-    largest_free_bytes: u64,
-) -> &'static str {
-    if free_bytes < needed_bytes {
-        "capacity"
-    } else if largest_free_bytes < needed_bytes {
-        "fragmentation"
-    } else {
-        "unknown"
     }
 }
 

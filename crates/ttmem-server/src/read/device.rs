@@ -204,7 +204,7 @@ pub(super) fn device(
     let class = |class: Class| class_usage(device, geometry, class, &listed, has_places);
     let compute = device.facts.compute;
     let (id, unique_id, scope) = identity(device);
-    ttmem_api::Device {
+    let described = ttmem_api::Device {
         id,
         unique_id,
         scope,
@@ -241,6 +241,12 @@ pub(super) fn device(
             .iter()
             .map(|peaks| peak_bytes(|kind| peaks.peak(kind).bytes))
             .collect(),
+        regions: Vec::new(),
+    };
+    let regions = ttmem_explain::regions(&described, &described.peaks());
+    ttmem_api::Device {
+        regions,
+        ..described
     }
 }
 

@@ -5,16 +5,20 @@ use ttmem_api::{
     BlockOwner, Explanation, FailedRequest, Failures, HeldBlock, MemoryClass, SCHEMA, StorageKind,
     StorageLimit, Timestamp,
 };
+use ttmem_event::catalogue::Arch;
 use ttmem_event::{ClashKind, CoreSet, EventKind};
 use ttmem_explain::{
     BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
 };
-use ttmem_ledger::{FailureMoment, View};
+use ttmem_ledger::{FailureMoment, View, name_and_stack};
 
 pub(super) const DEFAULT_COUNT: u32 = 16;
 
 /// As many as the ledger keeps.
 pub(super) const MAX_COUNT: u32 = 64;
+
+/// What addresses and sizes are multiples of; of other architectures it is not more than is assumed.
+const WORMHOLE_ALIGNMENT: u64 = 32;
 
 /// The last failures, newest first.
 pub(super) fn failures(view: &View, count: u32) -> Failures {
@@ -24,17 +28,23 @@ pub(super) fn failures(view: &View, count: u32) -> Failures {
     let newest = kept.iter().take(count);
     Failures {
         schema: SCHEMA,
-        failures: newest.map(|moment| explained(view, moment)).collect(),
+        failures: newest
+            .map(|moment| {
+                let devices = moment.devices.iter();
+                let device_ids = devices.filter_map(|id| view.logical_id(*id)).collect();
+                explained(moment, device_ids)
+            })
+            .collect(),
         omitted: kept.omitted.saturating_add(left_out),
     }
 }
 
-fn explained(view: &View, moment: &FailureMoment) -> Explanation {
-    let devices = moment.devices.iter();
-    let (operation, python) = vocabulary::origin(moment.origin.as_deref());
+/// A failure on devices with these logical ids, explained.
+pub(crate) fn explained(moment: &FailureMoment, device_ids: Vec<u32>) -> Explanation {
+    let (operation, python) = origin(moment.origin.as_deref());
     let caller = Caller {
         time: Some(Timestamp::from_unix_nanos(moment.time)),
-        device_ids: Some(devices.filter_map(|id| view.logical_id(*id)).collect()),
+        device_ids: Some(device_ids),
         pid: moment.identity.pid,
         process: vocabulary::known_text(&moment.identity.name),
         operation,
@@ -47,6 +57,7 @@ fn explained(view: &View, moment: &FailureMoment) -> Explanation {
     });
     Explanation {
         times: moment.times,
+        last_time: Some(Timestamp::from_unix_nanos(moment.last_time)),
         ..explanation
     }
 }
@@ -116,6 +127,10 @@ fn failure(moment: &FailureMoment) -> Failure {
                     bank_bytes: capacity.per_bank_bytes,
                     blocks,
                 }),
+                alignment: match moment.arch {
+                    Some(Arch::Wormhole) => Some(WORMHOLE_ALIGNMENT),
+                    _other => None,
+                },
                 ..Refused::default()
             })
         }
@@ -125,7 +140,7 @@ fn failure(moment: &FailureMoment) -> Failure {
 
 fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> {
     let blocks = moment.blocks.as_ref()?.iter().map(|block| {
-        let (operation, python) = vocabulary::origin(block.origin.as_deref());
+        let (operation, python) = origin(block.origin.as_deref());
         HeldBlock {
             address: block.address,
             size_bytes: block.per_bank_bytes,
@@ -140,6 +155,13 @@ fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> 
         }
     });
     Some(blocks.collect())
+}
+
+/// The operation that a text names, and the line of Python behind it.
+pub(super) fn origin(text: Option<&str>) -> (Option<String>, Option<String>) {
+    let (name, stack) = name_and_stack(text.unwrap_or_default());
+    let line = ttmem_api::user_frame(stack.lines());
+    (vocabulary::known_text(name), line.map(vocabulary::text))
 }
 
 /// As the runtime writes them.

@@ -6,6 +6,7 @@ use super::failures;
 use super::http::{ReadState, Refusal};
 use super::l1map;
 use super::leaks;
+use super::of_process::{self, Wanted};
 use super::peak;
 use super::program_rows;
 use super::routes::{Context, parsed_query};
@@ -24,8 +25,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Failures, Forgotten,
-    History, KernelRow, L1Map, LastEvents, Leaks, MAX_PAGE_ROWS, Mark, Marked, MemoryClass, Page,
-    PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
+    History, KernelRow, L1Map, LastEvents, Leaks, LeftBehind, MAX_PAGE_ROWS, Mark, Marked,
+    MemoryClass, Page, PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
 
@@ -176,23 +177,49 @@ pub(super) fn get_blocks(context: &Context, query: BlocksQuery) -> Result<BlockM
 pub(super) struct PeakQuery {
     /// Of what the peak is; of `dram` by default.
     of: Option<PeakOf>,
-    /// Of this process; of the device over all processes by default.
+    /// Of this process, also when it is gone; of the device over all processes by default.
     pid: Option<u32>,
+    /// Of this instance of a process.
+    instance: Option<String>,
 }
 
 pub(super) fn get_peak(context: &Context, query: PeakQuery) -> Result<PeakContents, Refusal> {
-    let (of, pid) = (query.of.unwrap_or(PeakOf::Dram), query.pid);
+    let of = query.of.unwrap_or(PeakOf::Dram);
+    let wanted = Wanted {
+        pid: query.pid,
+        instance: query.instance.as_deref(),
+    };
+    let of_process = wanted.pid.is_some() || wanted.instance.is_some();
     let gauge = peak::gauge(of).ok_or_else(|| Refusal::unknown_word("of"))?;
     let view = context.view()?;
     let index = context.device_in(&view)?;
-    let found = peak::contents(&view, index, (of, gauge), pid, context.time());
+    let of_whom = of_process.then_some(wanted);
+    let found = peak::contents(&view, index, (of, gauge), of_whom, context.time());
     found.ok_or_else(|| {
-        let (pid, device) = (pid.unwrap_or(0), &context.device);
-        Refusal::unknown(
-            "unknown_process",
-            format!("no process {pid} on device {device}"),
-        )
+        let detail = format!("no such process on device {}", context.device);
+        Refusal::unknown("unknown_process", detail)
     })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LeftQuery {
+    /// The process, also when it is gone.
+    pid: Option<u32>,
+    /// The instance of the process.
+    instance: Option<String>,
+}
+
+pub(super) fn get_left(context: &Context, query: LeftQuery) -> Result<LeftBehind, Refusal> {
+    let wanted = Wanted {
+        pid: query.pid,
+        instance: query.instance.as_deref(),
+    };
+    if query.pid.is_none() && query.instance.is_none() {
+        return Err(Refusal::bad_request("neither pid nor instance is given"));
+    }
+    let found = of_process::left(&*context.view()?, wanted, context.time());
+    found.ok_or_else(|| Refusal::unknown("unknown_process", "no such process is known"))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

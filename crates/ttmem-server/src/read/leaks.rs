@@ -1,40 +1,31 @@
-//! What grows from mark to mark, and what processes held at their end.
+//! What grows from mark to mark, and what processes left behind, by line of Python.
 
-use super::vocabulary;
+use super::{failures, vocabulary};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 use ttmem_event::Class;
-use ttmem_ledger::{Births, Held, ProcessIdentity, Steps, View};
+use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, Steps, View};
 
 /// Groups of each list.
 const MAX_GROUPS: usize = 256;
 
 pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
-    let (mut growing, mut held_at_close) = (Vec::new(), Vec::new());
+    let mut found = Found::default();
     for process in &view.processes {
         let identity = &process.facts.identity;
-        let held = process.held(&view.series);
-        let groups = by_line(&held);
-        let steps = held.series.steps();
-        growing.extend(groups.iter().filter_map(|(key, group)| {
-            growth(group, steps, || leak_group(identity, false, key, group))
-        }));
-        if let Some(held) = &process.facts.held_at_close {
-            at_close(identity, false, held, &mut growing, &mut held_at_close);
-        }
+        found.add_held(identity, &process.held(&view.series));
+        found.add_left(identity, false, &process.left_at_close());
     }
     for departed in view.departed.iter() {
-        if let Some(held) = &departed.held {
-            at_close(
-                &departed.identity,
-                true,
-                held,
-                &mut growing,
-                &mut held_at_close,
-            );
+        for left in [&departed.left_at_close, &departed.left_at_exit] {
+            found.add_left(&departed.identity, true, left);
         }
     }
+    let Found {
+        mut growing,
+        mut held_at_close,
+    } = found;
     growing.sort_by_key(|group| Reverse((group.bytes_per_step, group.group.bytes)));
     held_at_close.sort_by_key(|held| Reverse(held.group.bytes));
     let lists = [growing.len(), held_at_close.len()];
@@ -50,23 +41,35 @@ pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
     }
 }
 
-/// What a process held at its end, and what of it had grown.
-fn at_close(
-    identity: &ProcessIdentity,
-    departed: bool,
-    held: &Held,
-    growing: &mut Vec<GrowingGroup>,
-    held_at_close: &mut Vec<HeldAtClose>,
-) {
-    let steps = held.series.steps();
-    for (key, group) in by_line(held) {
-        let shown = leak_group(identity, departed, &key, &group);
-        let grown = growth(&group, steps, || shown.clone());
-        held_at_close.push(HeldAtClose {
-            group: shown,
-            growing: grown.is_some(),
+#[derive(Default)]
+struct Found {
+    growing: Vec<GrowingGroup>,
+    held_at_close: Vec<HeldAtClose>,
+}
+
+impl Found {
+    /// What a process holds now: only growth is worth a line.
+    fn add_held(&mut self, identity: &ProcessIdentity, held: &LeftBehind) {
+        let steps = held.series.steps();
+        let groups = by_line(held);
+        let growing = groups.iter().filter_map(|(key, group)| {
+            growth(group, steps, || leak_group(identity, false, key, group))
         });
-        growing.extend(grown);
+        self.growing.extend(growing);
+    }
+
+    /// What a process left behind, and what of it had grown.
+    fn add_left(&mut self, identity: &ProcessIdentity, departed: bool, left: &LeftBehind) {
+        let steps = left.series.steps();
+        for (key, group) in by_line(left) {
+            let shown = leak_group(identity, departed, &key, &group);
+            let grown = growth(&group, steps, || shown.clone());
+            self.held_at_close.push(HeldAtClose {
+                group: shown,
+                growing: grown.is_some(),
+            });
+            self.growing.extend(grown);
+        }
     }
 }
 
@@ -80,10 +83,10 @@ struct Group {
 }
 
 /// Stacks that differ further out are one line.
-fn by_line(held: &Held) -> BTreeMap<Key, Group> {
+fn by_line(left: &LeftBehind) -> BTreeMap<Key, Group> {
     let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
-    for found in &held.groups {
-        let key = vocabulary::origin(found.origin.as_deref());
+    for found in &left.groups {
+        let key = failures::origin(found.operation.as_deref());
         match groups.get_mut(&key) {
             Some(group) => {
                 group.births.merge(&found.births);
@@ -106,6 +109,7 @@ fn leak_group(
 ) -> LeakGroup {
     LeakGroup {
         pid: identity.pid,
+        instance: identity.instance.map(vocabulary::instance),
         process: vocabulary::known_text(&identity.name),
         departed,
         line: line.clone(),

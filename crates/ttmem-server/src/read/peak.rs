@@ -1,5 +1,6 @@
 //! What was live when a device, or a process on it, held most.
 
+use super::of_process::{self, Wanted};
 use super::vocabulary;
 use std::collections::HashMap;
 use ttmem_api::{HexId, PeakContents, PeakGroup, PeakOf, SCHEMA, Timestamp};
@@ -58,17 +59,13 @@ pub(super) fn contents(
     view: &View,
     index: usize,
     (of, gauge): (PeakOf, GaugeKind),
-    pid: Option<u32>,
+    wanted: Option<Wanted<'_>>,
     time: Timestamp,
 ) -> Option<PeakContents> {
     let device = &view.devices[index];
-    let composition = match pid {
+    let composition = match wanted {
         None => view.device_peak(index, gauge)?,
-        Some(pid) => {
-            let mut processes = view.processes.iter();
-            let process = processes.find(|process| process.facts.identity.pid == Some(pid))?;
-            view.process_peak(process.index, index, gauge)?
-        }
+        Some(wanted) => of_process::peak(view, wanted, index, gauge)?,
     };
     let mut groups = by_line(&composition.groups);
     if groups.len() > MAX_GROUPS {
@@ -88,7 +85,7 @@ pub(super) fn contents(
         time,
         device: device.facts.logical_id,
         unique_id: device.facts.unique_id.map(HexId),
-        pid,
+        pid: wanted.and_then(|wanted| wanted.pid),
         of,
         peak_bytes: peak.bytes,
         peak_time: (peak.bytes > 0).then(|| Timestamp::from_unix_nanos(peak.time)),

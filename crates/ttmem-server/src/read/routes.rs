@@ -8,8 +8,8 @@ use super::admission::Principal;
 use super::connection::Requester;
 use super::handlers::{
     EventsQuery, NoQuery, get_blocks, get_buffer_groups, get_buffers, get_cbs, get_device,
-    get_events, get_failures, get_history, get_kernels, get_l1_map, get_last, get_leaks, get_peak,
-    get_processes, get_programs, get_snapshot, post_forget, post_mark,
+    get_events, get_failures, get_history, get_kernels, get_l1_map, get_last, get_leaks, get_left,
+    get_peak, get_processes, get_programs, get_snapshot, post_forget, post_mark,
 };
 use super::http::{ReadState, Refusal, json};
 use super::openapi;
@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use ttmem_api::routes::{
     BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH, HISTORY,
-    KERNELS, L1_MAP, LAST, LEAKS, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY, SNAPSHOT,
+    KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY, SNAPSHOT,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::{Audience, Device, Geometry, View};
@@ -81,6 +81,8 @@ pub(super) fn table() -> Vec<Route> {
             "A peak, and what was live then",
             get_peak,
         ),
+        document("get", LEFT, "What a process left behind", get_left)
+            .refuses(404, "No such process is known."),
         document("get", FAILURES, "What failed, and why", get_failures),
         document(
             "get",

@@ -327,7 +327,7 @@ pub(super) fn buffer_row(
 /// The frames of a call stack, whole: whoever asks for one wants to find its lines.
 fn stack(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
     let frames = process.account.definitions.text(id)?;
-    Some(frames.split(';').map(str::to_owned).collect())
+    Some(vocabulary::frames(frames))
 }
 
 /// Everything a row shows, its number first: rows of a program come in that order.

@@ -9,8 +9,8 @@ use super::vocabulary;
 use std::collections::HashMap;
 use std::hash::Hash;
 use ttmem_api::{
-    BufferGroup, BufferGroups, BufferQuery, BufferRow, GroupBy, MemoryClass, Page, SCHEMA, SortBy,
-    Timestamp,
+    BufferGroup, BufferGroups, BufferQuery, BufferRow, GroupBy, MemoryClass, Page, SCHEMA, Search,
+    SortBy, Timestamp,
 };
 use ttmem_event::TextId;
 use ttmem_ledger::{ProcessView, View};
@@ -23,6 +23,7 @@ const MAX_GROUPS: usize = 1000;
 pub(super) struct Selection {
     /// What filters, with the operation in lower case.
     query: BufferQuery,
+    find: Search,
     order: Order,
     after: Option<Place>,
     limit: usize,
@@ -89,6 +90,7 @@ impl Selection {
         };
         query.operation = query.operation.map(|text| text.to_lowercase());
         query.python = query.python.map(|text| text.to_lowercase());
+        let find = query.find.as_deref().map(Search::of).unwrap_or_default();
         let cursor = query.cursor.take();
         let cursor = cursor.as_deref();
         let unfiltered = BufferQuery {
@@ -110,6 +112,7 @@ impl Selection {
         };
         Ok(Self {
             query,
+            find,
             order,
             after,
             limit,
@@ -124,7 +127,7 @@ pub(super) fn buffers(view: &View, selection: &Selection) -> Page<BufferRow> {
     }
     let mut places = Vec::new();
     let (mut matched, mut matched_bytes) = (0_u64, 0_u64);
-    for (process, slot, row) in matching(view, &selection.query) {
+    for (process, slot, row) in matching(view, selection) {
         matched += 1;
         matched_bytes = matched_bytes.saturating_add(row.charged_bytes());
         let place = selection.order.place(process.index, slot, row);
@@ -221,17 +224,20 @@ impl Order {
 /// The rows that a filter lets through, with their processes and slots.
 fn matching<'v>(
     view: &'v View,
-    filter: &'v BufferQuery,
+    selection: &'v Selection,
 ) -> impl Iterator<Item = (&'v ProcessView, u32, &'v ttmem_ledger::BufferRow)> {
+    let (filter, find) = (&selection.query, &selection.find);
     let processes = view
         .processes
         .iter()
         .filter(move |process| filter.pid.is_none() || process.facts.identity.pid == filter.pid);
     processes.flat_map(move |process| {
         let meshes = meshes_on_device(view, process, filter);
+        let is_found = find.is_empty() || is_of_process(find, process);
         // Millions of rows share a few operations: each is looked at once.
         let mut operations: HashMap<TextId, bool> = HashMap::new();
         let mut stacks: HashMap<TextId, bool> = HashMap::new();
+        let mut found: HashMap<TextId, bool> = HashMap::new();
         let rows = process.rows.buffers.iter();
         rows.filter_map(move |(slot, row)| {
             let is_large = filter
@@ -259,10 +265,28 @@ fn matching<'v>(
                         let mut frames = process.account.definitions.python_stack(row.operation);
                         frames.any(|frame| frame.to_lowercase().contains(wanted))
                     })
-                });
+                })
+                && (is_found
+                    || find.is_in_number(row.address)
+                    || find.is_in_number(row.id)
+                    || *found.entry(row.operation).or_insert_with(|| {
+                        let definitions = &process.account.definitions;
+                        let name = definitions.text(row.operation);
+                        name.is_some_and(|name| find.is_in(name))
+                            || definitions
+                                .python_stack(row.operation)
+                                .any(|frame| find.is_in(frame))
+                    }));
             lets_through.then_some((process, slot, row))
         })
     })
+}
+
+/// Whether a search means a process rather than something of it.
+fn is_of_process(find: &Search, process: &ProcessView) -> bool {
+    let identity = &process.facts.identity;
+    let pid = identity.pid.map(|pid| pid.to_string());
+    pid.is_some_and(|pid| find.is_in(&pid)) || find.is_in(&vocabulary::text(&identity.name))
 }
 
 /// Which meshes of a process lie on the device that was asked for; none if any device will do.
@@ -298,7 +322,7 @@ enum Key {
 pub(super) fn groups(view: &View, selection: &Selection, time: Timestamp) -> BufferGroups {
     let by = selection.query.by.unwrap_or(GroupBy::Operation);
     let mut found: HashMap<Key, BufferGroup> = HashMap::new();
-    for (process, _slot, row) in matching(view, &selection.query) {
+    for (process, _slot, row) in matching(view, selection) {
         let charged_bytes = row.charged_bytes();
         let key = match by {
             GroupBy::Size => Key::Number(charged_bytes),

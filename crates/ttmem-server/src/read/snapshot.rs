@@ -7,8 +7,8 @@ use super::device::{Listed, Listings, device};
 use super::host;
 use super::vocabulary;
 use ttmem_api::{
-    Anomalies, DeviceDetail, HexId, IncompleteReason, LeakCandidates, Mark, PeakBytes, Process,
-    ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
+    Anomalies, DeviceDetail, FailureCount, HexId, IncompleteReason, LeakCandidates, Mark,
+    PeakBytes, Process, ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
@@ -102,6 +102,13 @@ pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> 
                 .collect(),
         ),
         errors,
+        failures: FailureCount {
+            count: view.failures.count(),
+            newest: view.failures.newest().map(|moment| {
+                let time = moment.last_time;
+                Timestamp::from_unix_nanos(time)
+            }),
+        },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{BinaryStatus, CbKind, Class, CoreType, KernelKind, Layout, Source};
-use ttmem_ledger::{ProcessState, name_and_stack};
+use ttmem_ledger::ProcessState;
 
 /// Longer texts of clients are cut: a page has thousands of rows, and each may name one.
 const MAX_TEXT_BYTES: usize = 512;
@@ -21,11 +21,9 @@ pub(crate) fn known_text(known: &str) -> Option<String> {
     (!known.is_empty()).then(|| text(known))
 }
 
-/// The operation that a text names, and the line of Python behind it.
-pub(super) fn origin(whole: Option<&str>) -> (Option<String>, Option<String>) {
-    let (name, stack) = name_and_stack(whole.unwrap_or_default());
-    let line = ttmem_api::user_frame(stack.lines());
-    (known_text(name), line.map(text))
+/// The frames of a native call stack, the innermost first.
+pub(super) fn frames(stack: &str) -> Vec<String> {
+    stack.split(';').map(str::to_owned).collect()
 }
 
 pub(super) fn instance(instance: [u8; 16]) -> String {

@@ -4,6 +4,8 @@
 //! [`state`], without a terminal; here is the loop around it: it wakes for a key at once, looks at
 //! what was fetched ten times a second, and draws only when something changed.
 
+#[cfg(test)]
+mod label_tests;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -2,19 +2,22 @@
 
 use super::CompanionLine;
 use crate::data::{Data, Update};
-use crate::fetch::Settings;
+use crate::export::{Export, ExportForm};
+use crate::fetch::{Document, Settings};
 use crate::frame::{self, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::theme::Theme;
 use crate::views::help::Help;
 use crate::views::problems;
-use crate::views::{Chosen, Outcome, Tab, View};
+use crate::views::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
 use std::time::{Duration, Instant};
 
 /// The intervals that `+` and `-` go through.
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
+
+const EXPORT_KEYS: &[KeyHelp] = &[("c", "CSV"), ("j", "JSON"), ("Esc", "nothing")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -33,7 +36,9 @@ pub(crate) struct App {
     before: Vec<Tab>,
     /// Whether whoever runs beside waits for the user.
     held: bool,
-    views: [Box<dyn View>; 8],
+    /// Whether the user is asked which form an export is to have.
+    exporting: bool,
+    views: [Box<dyn View>; Tab::ALL.len()],
     chosen: Chosen,
     help: Option<Help>,
     theme: Theme,
@@ -52,6 +57,7 @@ impl App {
             tab,
             before: Vec::new(),
             held: false,
+            exporting: false,
             views: Tab::ALL.map(Tab::view),
             chosen: Chosen::default(),
             help: None,
@@ -76,9 +82,15 @@ impl App {
 
     pub(crate) fn settings(&self) -> Settings {
         let view = &self.views[self.tab as usize];
+        let mut documents = view.documents(&self.data, &self.chosen);
+        // The line at the top names them, whatever the view.
+        if self.data.has_other_failures() && !documents.contains(&Document::Failures) {
+            documents.push(Document::Failures);
+        }
         Settings {
-            documents: view.documents(&self.data, &self.chosen),
+            documents,
             streams_events: view.streams_events(),
+            samples_events: view.samples_events(&self.chosen),
             interval: self.data.interval,
             paused: self.data.paused,
             refreshes: self.refreshes,
@@ -136,7 +148,19 @@ impl App {
 
     fn draw_parts(&mut self, canvas: &mut Canvas<'_>, parts: &Parts, companion: &[CompanionLine]) {
         let view = &mut self.views[self.tab as usize];
-        frame::draw(canvas, parts, (self.tab, view.keys()), &self.data);
+        let keys = if self.exporting {
+            EXPORT_KEYS
+        } else {
+            view.keys()
+        };
+        frame::draw(canvas, parts, (self.tab, keys), &self.data);
+        if self.exporting {
+            frame::draw_question(
+                canvas,
+                parts,
+                "Export this view: c CSV, j JSON, Esc nothing",
+            );
+        }
         frame::draw_companion(canvas, parts, companion);
         view.draw(canvas, parts.view, &self.data, &self.chosen);
         if let Some(help) = &mut self.help {
@@ -179,6 +203,15 @@ impl App {
                 Flow::On
             };
         }
+        if self.exporting {
+            self.exporting = false;
+            match key {
+                Key::Char('c') => self.export(ExportForm::Csv),
+                Key::Char('j') => self.export(ExportForm::Json),
+                _other => {}
+            }
+            return Flow::On;
+        }
         if let Some(help) = &mut self.help {
             if !help.handle(key) {
                 self.help = None;
@@ -211,7 +244,7 @@ impl App {
                 self.refreshes += u64::from(!self.data.paused);
             }
             Key::Char('m') => self.marks += 1,
-            Key::Char('x') => self.export(),
+            Key::Char('x') => self.exporting = true,
             Key::Char('+' | '=') => self.step_interval(false),
             Key::Char('-') => self.step_interval(true),
             Key::Char(digit) => {
@@ -269,17 +302,19 @@ impl App {
         self.tab = tab;
     }
 
-    fn export(&mut self) {
-        let notice = match crate::export::write(self.tab, &self.data) {
-            Ok(path) => format!("written to {}", path.display()),
+    fn export(&mut self, form: ExportForm) {
+        let notice = match self.exported().write(form, &self.data) {
+            Ok(written) => written,
             Err(error) => format!("nothing written: {error}"),
         };
         self.data.apply(Update::Notice(notice), Instant::now());
     }
 
-    /// The documents of the view, as JSON.
-    pub(crate) fn exported(&self) -> serde_json::Value {
-        crate::export::json(self.tab, &self.data)
+    /// What the view shows, for other programs.
+    pub(crate) fn exported(&self) -> Export {
+        let view = &self.views[self.tab as usize];
+        let asked = view.documents(&self.data, &self.chosen);
+        Export::of(self.tab, &asked, &self.data)
     }
 
     fn go_back(&mut self) {

@@ -56,14 +56,14 @@ fn every_tab_with_what_is_around_it() {
 #[test]
 fn numbers_and_tab_go_from_view_to_view() {
     let mut app = app(Tab::Overview);
-    for (digit, tab) in ('1'..='8').zip(Tab::ALL) {
+    for (digit, tab) in ('1'..='9').zip(Tab::ALL) {
         assert_eq!(press(&mut app, Key::Char(digit)), Flow::On);
         assert_eq!(app.tab, tab);
     }
     press(&mut app, Key::Tab);
     assert_eq!(app.tab, Tab::Overview);
     press(&mut app, Key::BackTab);
-    assert_eq!(app.tab, Tab::Leaks);
+    assert_eq!(app.tab, Tab::Failures);
 }
 
 #[test]
@@ -79,6 +79,38 @@ fn a_click_on_a_name_is_as_good_as_its_number() {
     };
     app.handle(Input::Pointer(click));
     assert_eq!(app.tab, Tab::L1Map);
+}
+
+#[test]
+fn a_slash_finds_in_every_view_and_escape_takes_it_back() {
+    for tab in Tab::ALL {
+        let mut app = app(tab);
+        drawn(&mut app, (120, 40), &[]);
+        for key in "/qzq".chars() {
+            assert_eq!(press(&mut app, Key::Char(key)), Flow::On, "{tab:?}");
+        }
+        let screen = drawn(&mut app, (120, 40), &[]);
+        assert!(screen.contains("qzq▏"), "{tab:?}:\n{screen}");
+        press(&mut app, Key::Enter);
+        let screen = drawn(&mut app, (120, 40), &[]);
+        assert!(screen.contains("qzq"), "{tab:?}:\n{screen}");
+        press(&mut app, Key::Escape);
+        let screen = drawn(&mut app, (120, 40), &[]);
+        assert!(!screen.contains("qzq"), "{tab:?}:\n{screen}");
+        assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
+    }
+}
+
+#[test]
+fn an_export_asks_for_its_form_and_can_be_given_up() {
+    let mut app = app(Tab::Overview);
+    press(&mut app, Key::Char('x'));
+    let screen = drawn(&mut app, (80, 24), &[]);
+    assert!(screen.contains("c CSV, j JSON, Esc nothing"), "{screen}");
+    press(&mut app, Key::Escape);
+    let screen = drawn(&mut app, (80, 24), &[]);
+    assert!(!screen.contains("CSV"), "{screen}");
+    assert_eq!(press(&mut app, Key::Char('q')), Flow::Quit);
 }
 
 #[test]
@@ -211,7 +243,7 @@ fn a_paste_is_text_or_nothing() {
     for letter in "qm".chars() {
         app.handle(Input::Pasted(letter));
     }
-    assert!(drawn(&mut app, (80, 24), &[]).contains("filter: qm"));
+    assert!(drawn(&mut app, (80, 24), &[]).contains("find: qm"));
 }
 
 #[test]

@@ -8,8 +8,8 @@ const RECENT_SECONDS: u32 = 600;
 /// Programs and kernels that are asked for at once: more than anybody scrolls through.
 const LIST_LIMIT: u32 = 2_000;
 
-/// The last events that are looked through for what was refused.
-const LAST_EVENTS: u32 = 256;
+/// As many failures as a server keeps.
+const FAILURES: u32 = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Document {
@@ -23,8 +23,8 @@ pub(crate) enum Document {
     Blocks(DeviceKey, MemoryClass, u32),
     Programs,
     Kernels,
-    /// The last events of all processes, among them what was refused.
-    LastEvents,
+    /// What was refused, and why.
+    Failures,
     /// Buffers; offset and limit say which rows.
     Buffers(BufferQuery),
     /// Buffers summed up; `by` says by what.
@@ -52,7 +52,7 @@ impl Document {
             }
             Self::Programs => Update::Programs(listed(client.page(None, Some(LIST_LIMIT))?)),
             Self::Kernels => Update::Kernels(listed(client.page(None, Some(LIST_LIMIT))?)),
-            Self::LastEvents => Update::LastEvents(client.last(LAST_EVENTS, None)?),
+            Self::Failures => Update::Failures(client.failures(FAILURES)?),
             Self::Buffers(query) => Update::Buffers(Window {
                 query: query.clone(),
                 page: client.buffers_where(query)?,

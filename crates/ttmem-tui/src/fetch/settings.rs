@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     /// Documents to keep fresh besides the totals: those of the view on screen only.
     pub(crate) documents: Vec<Document>,
     pub(crate) streams_events: bool,
+    /// Whether some events are enough where there are more than anybody can read.
+    pub(crate) samples_events: bool,
     pub(crate) interval: Duration,
     pub(crate) paused: bool,
     /// Grows when everything is to be fetched anew.

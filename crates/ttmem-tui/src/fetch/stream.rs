@@ -13,6 +13,10 @@ use ttmem_api::{
 /// Events are handed over so often, however many they are.
 const BATCH: Duration = Duration::from_millis(100);
 
+/// As many events of a batch are taken in where some are enough: a screen of rows, ten times a
+/// second.
+const SAMPLE: usize = 60;
+
 /// How long those who look once wait for an event that the server has applied.
 const BRIEFLY: Duration = Duration::from_secs(5);
 
@@ -31,6 +35,10 @@ pub(super) struct Listener {
     after: Option<u64>,
     /// The start of the server whose ids these are.
     started: Option<Timestamp>,
+    /// Whether events were left unread, and the stream is to go on with the newest.
+    skips: bool,
+    /// Events from before that may come at once.
+    look_back: usize,
     /// Whether the app knows that the server refuses the stream.
     refused: bool,
 }
@@ -55,6 +63,8 @@ impl Listener {
             updates,
             after: None,
             started: None,
+            skips: false,
+            look_back: 0,
             refused: false,
         }
     }
@@ -102,10 +112,15 @@ impl Listener {
         let mut events: Vec<StreamEvent> = Vec::new();
         let mut handed_over = Instant::now();
         loop {
-            let settings = self.settings.get();
-            if settings.is_none_or(|settings| !settings.streams_events) {
+            let Some(settings) = self
+                .settings
+                .get()
+                .filter(|settings| settings.streams_events)
+            else {
                 return Ended::Otherwise;
-            }
+            };
+            let most = SAMPLE + std::mem::take(&mut self.look_back);
+            let enough = |taken: usize| settings.samples_events && taken >= most;
             loop {
                 match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
                     Ok(Streamed::Message(message)) => {
@@ -116,11 +131,11 @@ impl Listener {
                     Ok(Streamed::Quiet) => break,
                     Ok(Streamed::Ended) | Err(_) => return Ended::Broken,
                 }
-                if handed_over.elapsed() >= BATCH {
+                if handed_over.elapsed() >= BATCH || enough(events.len()) {
                     break;
                 }
             }
-            handed_over = Instant::now();
+            let skips = enough(events.len());
             if let Some(last) = events.last() {
                 self.after = Some(last.id);
                 let events = std::mem::take(&mut events);
@@ -128,6 +143,15 @@ impl Listener {
                     return Ended::AppGone;
                 }
             }
+            if skips {
+                // What comes meanwhile is not read: the stream goes on with the newest then. The ids
+                // tell the view how many it left out.
+                let until = Instant::now() + BATCH.saturating_sub(handed_over.elapsed());
+                self.settings.wait_until(until, &settings);
+                self.skips = true;
+                return Ended::Otherwise;
+            }
+            handed_over = Instant::now();
         }
     }
 
@@ -137,6 +161,15 @@ impl Listener {
                 // The first server, or another one, whose ids count anew: shortly before now.
                 self.started = Some(hello.started);
                 self.after = Some(hello.newest.saturating_sub(LOOK_BACK));
+                self.look_back = usize::try_from(LOOK_BACK).unwrap_or(0);
+                Err(Ended::Otherwise)
+            }
+            StreamMessage::Hello(hello) if std::mem::take(&mut self.skips) => {
+                let newest = Some(hello.newest.saturating_sub(SAMPLE as u64));
+                if newest <= self.after {
+                    return Ok(());
+                }
+                self.after = newest;
                 Err(Ended::Otherwise)
             }
             StreamMessage::Event(event) => {

@@ -1,8 +1,11 @@
 //! For tests: worlds to draw, and screens to compare.
 
+mod leaks;
 pub(crate) mod pty;
 pub(crate) mod screen;
 pub(crate) mod world;
+
+pub(crate) use self::leaks::leaks;
 
 use crate::data::Data;
 use crate::fetch::Document;
@@ -33,8 +36,8 @@ pub(crate) fn needed(view: &dyn View, data: &Data, chosen: &Chosen) -> Needed {
             Document::Snapshot
             | Document::Recent
             | Document::Programs
-            | Document::Leaks
-            | Document::LastEvents => {}
+            | Document::Failures
+            | Document::Leaks => {}
         }
     }
     needed

@@ -14,7 +14,7 @@ use ratatui::widgets::{Block, Clear, Widget as _};
 pub(crate) const EVERYWHERE: &[KeyHelp] = &[
     ("q", "quit"),
     ("?", "help"),
-    ("1-8", "view"),
+    ("1-9", "view"),
     ("Space", "pause"),
     ("m", "mark"),
     ("x", "export"),

@@ -6,6 +6,7 @@
 pub(crate) mod buffers;
 pub(crate) mod device;
 pub(crate) mod events;
+pub(crate) mod failures;
 pub(crate) mod help;
 pub(crate) mod l1map;
 pub(crate) mod leaks;
@@ -39,10 +40,12 @@ pub enum Tab {
     Buffers,
     Events,
     Leaks,
+    /// What was refused, and why.
+    Failures,
 }
 
 impl Tab {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Overview,
         Self::Processes,
         Self::Device,
@@ -51,6 +54,7 @@ impl Tab {
         Self::Buffers,
         Self::Events,
         Self::Leaks,
+        Self::Failures,
     ];
 
     #[must_use]
@@ -73,6 +77,7 @@ impl Tab {
             Self::Buffers => ("Buffers", "buffers"),
             Self::Events => ("Events", "events"),
             Self::Leaks => ("Leaks", "leaks"),
+            Self::Failures => ("Failures", "failures"),
         }
     }
 
@@ -86,6 +91,7 @@ impl Tab {
             Self::Buffers => Box::<buffers::Buffers>::default(),
             Self::Events => Box::<events::Events>::default(),
             Self::Leaks => Box::<leaks::Leaks>::default(),
+            Self::Failures => Box::<failures::Failures>::default(),
         }
     }
 }
@@ -177,6 +183,11 @@ pub(crate) trait View {
     }
 
     fn streams_events(&self) -> bool {
+        false
+    }
+
+    /// Whether some events are enough where there are more than anybody can read.
+    fn samples_events(&self, _chosen: &Chosen) -> bool {
         false
     }
 

@@ -1,12 +1,11 @@
 //! Is something wrong? One line at the top of every view while it matters.
 //!
-//! By how much it matters: memory that is full, free memory that cannot be used, programs that are
-//! about to clash, a process that only grows, figures that cannot be trusted. Failures will stand
-//! before all of them.
+//! By how much it matters: what was refused lately, memory that is full, free memory that cannot be
+//! used, programs that are about to clash, a process that only grows, figures that cannot be trusted.
 
 use super::overview::figures::NEARLY_FULL_PERMILLE;
-use crate::data::Data;
-use crate::format::{bytes, counted};
+use crate::data::{Data, FRESH_FAILURE_SECONDS};
+use crate::format::{self, bytes, counted};
 use crate::labels;
 use crate::theme::Ink;
 use crate::views::usage;
@@ -44,14 +43,44 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
     };
     let growing = data.processes().iter();
     let growing = growing.filter_map(|process| growing_process(process, data));
-    in_order(snapshot, growing.collect())
+    let mut problems: Vec<Problem> = failed(data).into_iter().collect();
+    problems.extend(in_order(snapshot, growing.collect()));
+    problems
+}
+
+/// The newest failure, with what it concerns and when it was.
+fn failed(data: &Data) -> Option<Problem> {
+    let (failure, age) = data.fresh_failures().next()?;
+    let others = data.fresh_failures().count() - 1;
+    let device = match failure.device_ids.as_deref().unwrap_or_default() {
+        [] => String::new(),
+        ids => format!("device {}: ", format::ids(ids)),
+    };
+    let others = match others {
+        0 => String::new(),
+        others => format!(" (and {} before)", counted(others as u64, "failure")),
+    };
+    let age = format::duration(age);
+    let text = format!("{device}{} ({age} ago){others}", failure.sentence);
+    Some(danger(text, '9'))
 }
 
 /// What is wrong at one moment, for reports.
 #[must_use]
 pub fn of_snapshot(snapshot: &Snapshot) -> Vec<String> {
+    let newest = snapshot.failures.newest.map(|time| {
+        let age = snapshot.time.unix_nanos().saturating_sub(time.unix_nanos());
+        age / 1_000_000_000
+    });
+    let failed = newest
+        .filter(|age| *age < FRESH_FAILURE_SECONDS)
+        .map(|age| {
+            let age = format::duration(age);
+            format!("memory was refused {age} ago: `ttmem explain` says why")
+        });
     let problems = in_order(snapshot, Vec::new()).into_iter();
-    problems.map(|problem| problem.text).collect()
+    let problems = problems.map(|problem| problem.text);
+    failed.into_iter().chain(problems).collect()
 }
 
 fn in_order(snapshot: &Snapshot, growing: Vec<Problem>) -> Vec<Problem> {
@@ -218,6 +247,7 @@ fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
 mod tests {
     use super::*;
     use crate::testing::world::{Names, World};
+    use ttmem_api::Timestamp;
 
     /// A snapshot in which nothing is wrong.
     fn sound() -> Snapshot {
@@ -249,6 +279,14 @@ mod tests {
     #[test]
     fn each_problem_is_named_and_nothing_wrong_is_nothing() {
         assert_eq!(said(|_| {}), [""; 0]);
+        let refused = said(|snapshot| {
+            let then = snapshot.time.unix_nanos() - 5_000_000_000;
+            snapshot.failures.newest = Some(Timestamp::from_unix_nanos(then));
+        });
+        assert_eq!(
+            refused,
+            ["memory was refused 5 s ago: `ttmem explain` says why"]
+        );
         let full = said(|snapshot| {
             let dram = &mut snapshot.devices[1].dram;
             dram.capacity_bytes = Some(100 << 20);
@@ -310,6 +348,9 @@ mod tests {
             names: Names::Usual,
         }
         .data();
+        let failed = line(&data).expect("much is wrong");
+        assert!(failed.key.starts_with(" [9], "), "{failed:?}");
+        data.failures = None;
         let first = line(&data).expect("much is wrong");
         assert!(first.text.starts_with("! device 0: DRAM 9"), "{first:?}");
         assert!(first.key.starts_with(" [6], "), "{first:?}");

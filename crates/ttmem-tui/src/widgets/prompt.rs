@@ -1,6 +1,8 @@
-//! A line that the user types into: a filter, a name.
+//! A line that the user types into: what to find in a list.
 
 use crate::input::Key;
+use crate::theme::Theme;
+use ttmem_api::Search;
 
 const LIMIT: usize = 200;
 
@@ -61,9 +63,28 @@ impl Prompt {
         }
     }
 
-    /// Whether a text contains what was typed, whatever the case.
-    pub(crate) fn matches(&self, text: &str) -> bool {
-        self.text.is_empty() || text.to_lowercase().contains(&self.text.to_lowercase())
+    /// Whether a name contains what was typed, whatever the case, or a number does in decimal or hex.
+    pub(crate) fn finds<'n>(
+        &self,
+        names: impl IntoIterator<Item = Option<&'n str>>,
+        numbers: impl IntoIterator<Item = Option<u64>>,
+    ) -> bool {
+        let search = Search::of(&self.text);
+        search.is_empty()
+            || names.into_iter().flatten().any(|name| search.is_in(name))
+            || numbers
+                .into_iter()
+                .flatten()
+                .any(|number| search.is_in_number(number))
+    }
+
+    /// What is looked for, in words; nothing if all is shown.
+    pub(crate) fn said(&self, theme: Theme) -> Option<String> {
+        match (self.typing, self.text.is_empty()) {
+            (true, _) => Some(format!("find: {}{}", self.text, theme.caret())),
+            (false, false) => Some(format!("find \"{}\"", self.text)),
+            (false, true) => None,
+        }
     }
 }
 
@@ -86,7 +107,8 @@ mod tests {
         assert_eq!(prompt.text(), "Mat ");
         prompt.handle(Key::Backspace);
         prompt.handle(Key::Enter);
-        assert!(!prompt.is_typing() && prompt.matches("ttnn::matmul") && !prompt.matches("add"));
+        let finds = |prompt: &Prompt, name| prompt.finds([Some(name)], []);
+        assert!(!prompt.is_typing() && finds(&prompt, "ttnn::matmul") && !finds(&prompt, "add"));
         prompt.begin();
         typed(&mut prompt, "xyz");
         prompt.handle(Key::Escape);

@@ -25,7 +25,7 @@ pub(crate) struct HttpOptions {
 
 impl Command {
     /// Where the command may look for a server besides a socket.
-    fn http_options(&mut self) -> Option<&mut HttpOptions> {
+    pub(crate) fn http_options(&mut self) -> Option<&mut HttpOptions> {
         match self {
             Self::Top(options) => Some(&mut options.http),
             Self::Status(options) => Some(&mut options.http),

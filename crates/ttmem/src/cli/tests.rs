@@ -9,7 +9,7 @@ use ttmem_tui::{ColourDepth, Tab};
 const MANUAL: &str = include_str!("../../../../docs/cli.md");
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::understand(line.split_whitespace())
+    Cli::parsed(line.split_whitespace()).map(|(cli, _matches)| cli)
 }
 
 fn serve(line: &str) -> ServeOptions {
@@ -115,16 +115,19 @@ fn top_begins_as_it_is_told() {
         other => panic!("{other:?}"),
     };
     let plain = top("ttmem top");
-    assert_eq!((plain.view, plain.colour), (Tab::Overview, Colour::Auto));
-    assert_eq!(plain.interval, ttmem_tui::INTERVAL);
-    assert!(!plain.once && plain.colour.depth().is_none());
+    assert_eq!(
+        (plain.look.view, plain.look.colour),
+        (Tab::Overview, Colour::Auto)
+    );
+    assert_eq!(plain.look.interval, ttmem_tui::INTERVAL);
+    assert!(!plain.once && plain.look.colour.depth().is_none());
     for tab in Tab::ALL {
         let chosen = top(&format!("ttmem top --view {}", tab.name()));
-        assert_eq!(chosen.view, tab);
+        assert_eq!(chosen.look.view, tab);
     }
     let other = top("ttmem top --once --color 256 --interval 0.25 --http http://x:1");
-    assert_eq!(other.colour.depth(), Some(ColourDepth::Palette));
-    assert_eq!(other.interval, Duration::from_millis(250));
+    assert_eq!(other.look.colour.depth(), Some(ColourDepth::Palette));
+    assert_eq!(other.look.interval, Duration::from_millis(250));
     assert!(other.once && other.http.http.is_some());
 }
 

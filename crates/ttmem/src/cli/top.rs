@@ -11,21 +11,47 @@ const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct TopOptions {
-    /// Ask the server this often, in seconds from 0.1 to 60.
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = interval)]
-    pub(crate) interval: Duration,
-
-    /// The view to begin with.
-    #[arg(long, value_name = "NAME", default_value = "overview", value_parser = view())]
-    pub(crate) view: Tab,
+    #[command(flatten)]
+    pub(crate) look: Look,
 
     /// Print the view once, as text; also when standard output is not a terminal.
     #[arg(long)]
     pub(crate) once: bool,
 
     /// Print what the view is drawn from once, as JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
+
+    /// Print the list of the view once, as CSV.
+    #[arg(long)]
+    pub(crate) csv: bool,
+
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
+}
+
+/// What the terminal view looks like, and what it begins with.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(crate) struct Look {
+    /// Ask the server this often, in seconds from 0.1 to 60.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "0.5",
+        value_parser = interval,
+        env = "TTMEM_INTERVAL"
+    )]
+    pub(crate) interval: Duration,
+
+    /// The view to begin with.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "overview",
+        value_parser = view(),
+        env = "TTMEM_VIEW"
+    )]
+    pub(crate) view: Tab,
 
     /// How many colours the terminal has; text has none.
     #[arg(
@@ -33,16 +59,31 @@ pub(crate) struct TopOptions {
         visible_alias = "color",
         value_name = "WHEN",
         value_enum,
-        default_value_t = Colour::Auto
+        default_value_t = Colour::Auto,
+        env = "TTMEM_COLOUR"
     )]
     pub(crate) colour: Colour,
 
     /// Colours for a dark or a light background; auto asks the terminal.
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = ThemeChoice::Auto)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        default_value_t = ThemeChoice::Auto,
+        env = "TTMEM_THEME"
+    )]
     pub(crate) theme: ThemeChoice,
+}
 
-    #[command(flatten)]
-    pub(crate) http: HttpOptions,
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            interval: ttmem_tui::INTERVAL,
+            view: Tab::default(),
+            colour: Colour::Auto,
+            theme: ThemeChoice::Auto,
+        }
+    }
 }
 
 /// What is behind the text of the terminal.
@@ -85,15 +126,20 @@ impl Colour {
 }
 
 fn view() -> impl TypedValueParser<Value = Tab> {
-    PossibleValuesParser::new(Tab::ALL.map(Tab::name)).try_map(|name| {
-        let mut tabs = Tab::ALL.into_iter();
-        tabs.find(|tab| tab.name() == name).ok_or("no such view")
-    })
+    PossibleValuesParser::new(Tab::ALL.map(Tab::name))
+        .try_map(|name| view_of(&name).ok_or("no such view"))
+}
+
+pub(crate) fn view_of(name: &str) -> Option<Tab> {
+    Tab::ALL.into_iter().find(|tab| tab.name() == name)
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok();
-    seconds
+    interval_of(text.parse().unwrap_or(f64::NAN))
+}
+
+pub(crate) fn interval_of(seconds: f64) -> Result<Duration, String> {
+    Some(seconds)
         .filter(|seconds| INTERVALS.contains(seconds))
         .map(Duration::from_secs_f64)
         .ok_or_else(|| "expected seconds from 0.1 to 60".to_owned())

@@ -12,7 +12,7 @@ mod tests;
 
 use crate::cli::{Cli, Command};
 use crate::output::{Output, Screen};
-use crate::{demo, load, run};
+use crate::{config, demo, load, run};
 use anyhow::Result;
 use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
@@ -58,6 +58,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Env(options) => {
             let environment = run::environment(&options, cli.socket)?;
             printed(|output| Ok(output.print(&environment)?))?;
+        }
+        Command::Config(options) => {
+            let variable = |name: &str| std::env::var_os(name);
+            printed(|output| config::run(options.action, variable, output))?;
         }
         Command::Demo(options) => demo::run(&options, screen)?,
         Command::Load(options) => load::run(&options, cli.socket, screen)?,

@@ -116,7 +116,7 @@ fn status_options(json: bool) -> StatusOptions {
 }
 
 fn dumped(client: &ApiClient, line: &str) -> String {
-    let options: DumpOptions = match Cli::understand(line.split(' ')).unwrap().command {
+    let options: DumpOptions = match Cli::parsed(line.split(" ")).unwrap().0.command {
         Command::Dump(options) => options,
         other => panic!("{other:?}"),
     };
@@ -287,7 +287,7 @@ fn a_reader_that_left_ends_a_dump() {
 #[test]
 fn a_named_socket_replaces_both_others() {
     let served = |line: &str| -> Vec<PathBuf> {
-        let cli = Cli::understand(line.split(' ')).unwrap();
+        let cli = Cli::parsed(line.split(" ")).unwrap().0;
         let Command::Serve(options) = cli.command else {
             panic!("{line}");
         };

@@ -1,13 +1,13 @@
 //! `ttmem top`: the server's account, live on the terminal or once as text.
 
 use super::reach::patiently;
-use crate::cli::{ThemeChoice, TopOptions};
+use crate::cli::{Look, ThemeChoice, TopOptions};
 use crate::output::Output;
 use anyhow::Result;
 use rustix::termios::tcgetwinsize;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use ttmem_api::ApiClient;
-use ttmem_tui::{Background, Companion, INTERVAL, Left, OnceOptions, Tab, Theme};
+use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
 
 /// Columns of text when nobody says how many there are: no name is cut for a screen that is not there.
 const DEFAULT_COLUMNS: u16 = 160;
@@ -32,14 +32,19 @@ pub(super) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let address = client.server().to_string();
-    let (theme, asks_background) = theme(options.theme);
-    if options.once || options.json || terminal_obstacle().is_some() {
+    let (theme, asks_background) = theme(&options.look);
+    let export = match (options.json, options.csv) {
+        (true, _) => Some(ExportForm::Json),
+        (false, true) => Some(ExportForm::Csv),
+        (false, false) => None,
+    };
+    if options.once || export.is_some() || terminal_obstacle().is_some() {
         let options = OnceOptions {
             address,
-            tab: options.view,
+            tab: options.look.view,
             size: text_size(),
             unicode: theme.unicode(),
-            json: options.json,
+            export,
         };
         let text = patiently(|| ttmem_tui::once(&client, &options))?;
         output.print(&text)?;
@@ -47,15 +52,11 @@ pub(super) fn run(
     }
     // The screen has standard output for itself.
     output.finish()?;
-    let theme = match options.colour.depth() {
-        Some(depth) => theme.with_depth(depth),
-        None => theme,
-    };
     ttmem_tui::top(ttmem_tui::TopOptions {
         client,
         address,
-        interval: options.interval,
-        tab: options.view,
+        interval: options.look.interval,
+        tab: options.look.view,
         theme,
         asks_background,
         companion: None,
@@ -67,13 +68,14 @@ pub(super) fn run(
 pub(crate) fn show_beside(
     server: &ApiClient,
     companion: &dyn Companion,
+    look: &Look,
 ) -> Result<Left, ttmem_tui::TopError> {
-    let (theme, asks_background) = theme(ThemeChoice::Auto);
+    let (theme, asks_background) = theme(look);
     ttmem_tui::top(ttmem_tui::TopOptions {
         client: server.clone(),
         address: server.server().to_string(),
-        interval: INTERVAL,
-        tab: Tab::Overview,
+        interval: look.interval,
+        tab: look.view,
         theme,
         asks_background,
         companion: Some(companion),
@@ -81,9 +83,13 @@ pub(crate) fn show_beside(
 }
 
 /// The theme that was chosen, and whether the terminal is asked for its background.
-fn theme(choice: ThemeChoice) -> (Theme, bool) {
+fn theme(look: &Look) -> (Theme, bool) {
     let detected = Theme::detect(|name| std::env::var_os(name));
-    match choice {
+    let detected = match look.colour.depth() {
+        Some(depth) => detected.with_depth(depth),
+        None => detected,
+    };
+    match look.theme {
         ThemeChoice::Auto => (detected, true),
         ThemeChoice::Dark => (detected.with_background(Background::Dark), false),
         ThemeChoice::Light => (detected.with_background(Background::Light), false),

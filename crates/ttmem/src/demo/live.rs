@@ -2,6 +2,7 @@
 
 use super::player::{PlayOptions, Player};
 use super::progress::Progress;
+use crate::cli::Look;
 use crate::commands::top::show_beside;
 use crate::interrupt::StopReason;
 use anyhow::Result;
@@ -19,6 +20,7 @@ pub(super) fn show(
     player: &Player,
     server: &ApiClient,
     stop_reasons: &Receiver<StopReason>,
+    look: &Look,
 ) -> Result<()> {
     let playing = Playing {
         title: title(options),
@@ -27,7 +29,7 @@ pub(super) fn show(
         stop_reasons,
         stopped: Cell::new(None),
     };
-    show_beside(server, &playing)?;
+    show_beside(server, &playing, look)?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ mod report;
 
 pub(crate) use report::{DeviceReport, Report};
 
-use crate::cli::DemoOptions;
+use crate::cli::{DemoOptions, Look};
 use crate::commands::top::terminal_obstacle;
 use crate::embedded::EmbeddedServer;
 use crate::interrupt::{self, StopReason};
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     interrupt::watch(stop.clone())?;
     let report = {
         let session = Session::start(&play)?;
-        let report = session.run(&play, live, stop, &stopped)?;
+        let report = session.run(&play, live.then_some(&options.look), stop, &stopped)?;
         session.server.stop()?;
         report
     };
@@ -93,13 +93,13 @@ impl Session {
     fn run(
         &self,
         play: &PlayOptions,
-        live: bool,
+        live: Option<&Look>,
         stop: SyncSender<StopReason>,
         stopped: &Receiver<StopReason>,
     ) -> Result<Report> {
         let player = Player::start(play.clone(), self.tracker, self.server.socket(), stop)?;
-        if live {
-            live::show(play, &player, &self.reader, stopped)?;
+        if let Some(look) = live {
+            live::show(play, &player, &self.reader, stopped, look)?;
         } else {
             // Whether it has ended or is to end: both are waited for below.
             stopped.recv().context("the scenario's thread is gone")?;

@@ -46,7 +46,7 @@ pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String
         return overview(snapshot, width, paint);
     }
     let mut text = String::new();
-    for device in &snapshot.devices {
+    for device in by_number(snapshot) {
         let block = Block {
             device,
             snapshot,
@@ -57,6 +57,13 @@ pub(super) fn devices(snapshot: &Snapshot, width: usize, paint: Paint) -> String
         text.push_str(&block.text());
     }
     text
+}
+
+/// The server has them in the order of their meshes; people look for numbers.
+fn by_number(snapshot: &Snapshot) -> Vec<&Device> {
+    let mut devices: Vec<&Device> = snapshot.devices.iter().collect();
+    devices.sort_by_key(|device| (&device.scope, device.id));
+    devices
 }
 
 /// What makes a device's figures less than exact, each in a few words.
@@ -84,7 +91,7 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
     let table = Table::of(OVERVIEW);
     let mut text = format!("\n{}\n", paint.heading(&table.heading(width)));
     let mut notes = String::new();
-    for device in &snapshot.devices {
+    for device in by_number(snapshot) {
         let mut doubts: Vec<String> = doubts(device, snapshot)
             .into_iter()
             .map(str::to_owned)
@@ -211,7 +218,8 @@ impl Block<'_> {
             }
         }
         text.push_str(&self.programs());
-        for size in labels::sizes_to_use(self.device) {
+        for setting in &self.device.regions {
+            let size = labels::region(setting);
             text.push_str(&self.indented(&[format!("to use: {size}")]));
         }
         text

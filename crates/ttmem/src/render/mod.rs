@@ -8,9 +8,9 @@
 mod devices;
 mod dump;
 mod explained;
+mod growing;
 mod json;
 mod last;
-mod leaks;
 mod paint;
 mod played;
 mod ran;

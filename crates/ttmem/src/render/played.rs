@@ -132,7 +132,7 @@ impl Page<'_, Report> {
         let leaks = &report.leak_candidates;
         let facts = [
             format!(
-                "held after close {} ({}), {} planted",
+                "held at close {} ({}), {} planted",
                 leaks.buffers,
                 bytes(leaks.bytes),
                 report.leaked_buffers

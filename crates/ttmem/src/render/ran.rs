@@ -4,26 +4,34 @@ use super::paint::sentence;
 use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
-use crate::run::{DeviceUse, Ended, Report};
-use ttmem_api::{LeakCandidates, Process, Released};
-use ttmem_tui::format::{bytes, count, counted, counted_as};
+use crate::run::{DeviceUse, Ended, PeakOfClass, Report};
+use ttmem_api::{LeakCandidates, LeftGroup, MemoryClass, Process, Released, short_line};
+use ttmem_tui::format::{bytes, count, counted, counted_as, date_time};
 use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
 
-/// Buffers that are alike: class, bytes of all, how many of which size, operation.
-const HOLDERS: &[Column] = &[
+/// What was live at a peak: bytes on the device, how many buffers, who asked for them.
+const GROUPS: &[Column] = &[
     Column::words("", 1, 0),
-    Column::words("", 8, 0),
-    Column::size(""),
-    Column::figures("", 20, 0),
-    Column::words("", 0, 0),
-    Column::words("", 20, 0).growing(),
+    Column::size("BYTES"),
+    Column::figures("BUFFERS", 8, 0),
+    Column::words("", 1, 0),
+    Column::words("WHOSE", 20, 0).growing(),
 ];
+
+/// Groups of a peak, or of what was left behind, that are worth a line.
+const MAX_GROUPS: usize = 10;
+
+/// Failures that are explained in full; of further ones, the sentence.
+const MAX_EXPLAINED: usize = 3;
+
+/// Stands where the runtime named no operation.
+const UNKNOWN: &str = "no operation known";
 
 /// Characters of the command in the title: enough to know it again.
 const COMMAND_WIDTH: usize = 100;
 
-/// Lines of holders that are shown with their call stacks, where these were recorded.
+/// Groups that are shown with their call stacks, where these were recorded.
 const SHOWN_STACKS: usize = 3;
 
 /// Frames of each: further out is mostly the interpreter.
@@ -33,14 +41,15 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
     let page = Page::new(report, screen);
     let mut text = page.title();
     if report.is_tracked() {
+        text.push_str(&page.failures());
+        text.push_str(&page.growing());
         let devices = report.devices.iter();
         text.push_str(&page.sizes("PEAK", devices.map(|device| (device.id, device.peaks))));
         text.push_str(&page.capacities());
         text.push_str(&page.end());
-        text.push_str(&page.holders());
+        text.push_str(&page.peaks());
         text.push_str(&page.left_behind());
-        text.push_str(&page.leaks());
-        text.push_str(&page.recommended());
+        text.push_str(&page.regions());
         text.push_str(&page.trust());
     } else {
         text.push_str(&page.nothing());
@@ -67,7 +76,7 @@ impl Page<'_, Report> {
         text.push_str(&format!("{tracked} tracked\n"));
         if !ran.own_server {
             let server = format!(
-                "The server on {} has other users: peaks are of one process of this run, END is of all.",
+                "The server on {} has other users: peaks are of one process of this run, END is of its processes.",
                 ran.socket.display()
             );
             text.push_str(&self.paint.detail(&sentence("", &server, self.width)));
@@ -99,36 +108,110 @@ impl Page<'_, Report> {
         self.sizes("END", devices.map(|device| (device.id, device.end)))
     }
 
-    fn holders(&self) -> String {
-        let report = self.document;
-        let (top, others) = report.top_holders();
-        if top.is_empty() {
+    /// Every failure: the first ones with all that is known, the others in a sentence.
+    fn failures(&self) -> String {
+        let contents = &self.document.contents;
+        if contents.failures.is_empty() && contents.failures_not_kept == 0 {
             return String::new();
         }
-        let head = format!("\nbuffers when {} were held\n", bytes(report.most_bytes));
+        let (full, brief) = contents
+            .failures
+            .split_at(contents.failures.len().min(MAX_EXPLAINED));
+        let mut text = String::new();
+        for failure in full {
+            text.push_str(&format!("\n{}", self.explained(failure)));
+        }
+        for failure in brief {
+            text.push_str(&format!("\n{}", self.in_a_sentence(failure)));
+        }
+        if contents.failures_not_kept > 0 {
+            let line = format!(
+                "{} before these, no longer known",
+                counted(contents.failures_not_kept, "failure")
+            );
+            text.push_str(&self.paint.warning(&sentence("", &line, self.width)));
+        }
+        text
+    }
+
+    /// What was live when each class was at its highest.
+    fn peaks(&self) -> String {
+        let peaks = self.document.contents.peaks.iter();
+        peaks.map(|peak| self.peak(peak)).collect()
+    }
+
+    fn peak(&self, peak: &PeakOfClass) -> String {
+        let contents = &peak.contents;
+        let place = match peak.devices {
+            0 | 1 => format!("device {}", contents.device),
+            several => format!("each of {several} devices"),
+        };
+        let head = format!(
+            "\n{} at its peak: {} on {place}{}\n",
+            class_label(peak.class),
+            bytes(contents.peak_bytes),
+            contents
+                .peak_time
+                .map_or_else(String::new, |time| format!(", {}", date_time(time)))
+        );
         let mut text = self.paint.heading(&head);
+        let several = self.document.processes.len() > 1;
+        let groups = contents.groups.iter().map(|group| {
+            let mut whose = vec![origin(group.name.as_deref(), group.line.as_deref())];
+            whose.extend(
+                group
+                    .pid
+                    .filter(|_pid| several)
+                    .map(|pid| format!("pid {pid}")),
+            );
+            (group.bytes, group.count, whose.join(", "), None)
+        });
+        text.push_str(&self.groups(groups));
+        text
+    }
+
+    /// Buffers by who asked for them; of many, the first ones.
+    fn groups<'g>(
+        &self,
+        groups: impl Iterator<Item = (u64, u64, String, Option<&'g Vec<String>>)>,
+    ) -> String {
+        let mut groups = groups.peekable();
+        let table = Table::of(GROUPS);
+        let mut text = String::new();
         let mut stacks = 0;
-        for holder in top {
-            let class = holder.class.as_str().to_uppercase();
-            let each = format!("{} x {}", count(holder.buffers), bytes(holder.each_bytes));
-            let operation = holder.operation.as_deref().unwrap_or_default();
-            let cells = ["", &class, &bytes(holder.bytes), &each, "", operation];
-            text.push_str(&Table::of(HOLDERS).line(&cells, self.width));
-            text.push('\n');
-            if let Some(frames) = &holder.stack
-                && stacks < SHOWN_STACKS
-            {
+        for (held, buffers, whose, stack) in groups.by_ref().take(MAX_GROUPS) {
+            let cells = ["", &bytes(held), &count(buffers), "", &whose];
+            text.push_str(&(table.line(&cells, self.width) + "\n"));
+            if let Some(frames) = stack.filter(|_frames| stacks < SHOWN_STACKS) {
                 stacks += 1;
                 let frames = frames.iter().take(SHOWN_FRAMES);
                 let lines: String = frames.map(|frame| frame_line(frame, self.width)).collect();
                 text.push_str(&self.paint.detail(&lines));
             }
         }
-        if others > 0 {
-            let line = format!("  and {} of other sizes\n", counted(others, "buffer"));
+        if groups.peek().is_some() {
+            let (held, buffers) = groups.fold((0_u64, 0_u64), |(held, buffers), group| {
+                (
+                    held.saturating_add(group.0),
+                    buffers.saturating_add(group.1),
+                )
+            });
+            let line = format!(
+                "  and {} with {}\n",
+                counted(buffers, "buffer"),
+                bytes(held)
+            );
             text.push_str(&self.paint.detail(&line));
         }
         text
+    }
+
+    fn left(&self, groups: &[LeftGroup]) -> String {
+        self.groups(groups.iter().map(|group| {
+            let origin = origin(group.operation.as_deref(), group.line.as_deref());
+            let whose = format!("{} of {origin}", class_label(group.class));
+            (group.bytes, group.buffers, whose, group.stack.as_ref())
+        }))
     }
 
     fn left_behind(&self) -> String {
@@ -137,7 +220,7 @@ impl Page<'_, Report> {
             let buffers = counted(leaks.buffers, "buffer");
             format!("{buffers}, {}", bytes(leaks.bytes))
         };
-        let mut text = format!("\nheld after close: {}\n", held(&report.leak_candidates));
+        let mut text = format!("\nheld at close: {}\n", held(&report.leak_candidates));
         let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
@@ -145,6 +228,7 @@ impl Page<'_, Report> {
                 text.push_str(&self.of_process(process, &held(leaks)));
             }
         }
+        text.push_str(&self.left(&report.contents.left_at_close));
         let released = report.processes.iter().filter_map(|process| {
             let released = process.released.as_ref()?;
             (released.bytes > 0).then_some((process, released))
@@ -154,6 +238,7 @@ impl Page<'_, Report> {
             let given = labels::held_at_exit(&how, released);
             text.push_str(&self.of_process(process, &given));
         }
+        text.push_str(&self.left(&report.contents.left_at_exit));
         let running = u64::try_from(report.still_running()).unwrap_or(u64::MAX);
         if running > 0 {
             let running = counted_as(running, "process", "processes");
@@ -173,7 +258,7 @@ impl Page<'_, Report> {
         let ran = &self.document.ran;
         let is_program = process.pid.map(i64::from) == Some(ran.pid.into());
         match released.reason.as_str() {
-            "ended" | "goodbye" if is_program => how(ran.ended),
+            "ended" | "exited" | "goodbye" if is_program => how(ran.ended),
             other => labels::departure(other).to_owned(),
         }
     }
@@ -190,19 +275,17 @@ impl Page<'_, Report> {
         )
     }
 
-    fn recommended(&self) -> String {
-        let recommended = &self.document.recommended;
-        let mut text = String::new();
-        for (name, size_bytes) in [
-            ("trace_region_size", recommended.trace_region_bytes),
-            ("l1_small_size", recommended.l1_small_bytes),
-        ] {
-            if let Some(size_bytes) = size_bytes {
-                let size = bytes(size_bytes);
-                text.push_str(&format!("to use: {name}={size_bytes} ({size})\n"));
-            }
+    /// The sizes of regions that would have done.
+    fn regions(&self) -> String {
+        let regions = self.document.regions.iter();
+        let lines =
+            regions.map(|setting| sentence("to use: ", &labels::region(setting), self.width));
+        let lines: String = lines.collect();
+        if lines.is_empty() {
+            lines
+        } else {
+            format!("\n{lines}")
         }
-        text
     }
 
     /// Whether the figures can be trusted.
@@ -257,6 +340,26 @@ impl Page<'_, Report> {
         }
         text.push_str(&self.unknown());
         text
+    }
+}
+
+/// The operation, and the line of Python that called it.
+fn origin(operation: Option<&str>, line: Option<&str>) -> String {
+    match (operation, line.map(short_line)) {
+        (Some(operation), Some(line)) => format!("{operation} at {line}"),
+        (Some(one), None) | (None, Some(one)) => one.to_owned(),
+        (None, None) => UNKNOWN.to_owned(),
+    }
+}
+
+fn class_label(class: MemoryClass) -> &'static str {
+    match class {
+        MemoryClass::Dram => labels::DRAM,
+        MemoryClass::L1 => labels::L1_BUFFERS,
+        MemoryClass::L1Small => labels::L1_SMALL,
+        MemoryClass::Trace => labels::TRACE,
+        MemoryClass::System => "host memory",
+        MemoryClass::Other => "memory",
     }
 }
 

@@ -6,9 +6,10 @@
 use std::path::Path;
 
 use ttmem_api::{
-    Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device, HexId,
-    IncompleteReason, KernelKind, KernelRow, KernelUsage, LeakCandidates, MemoryClass, Process,
-    ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source, Timestamp,
+    Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device,
+    FailureCount, HexId, IncompleteReason, KernelKind, KernelRow, KernelUsage, LeakCandidates,
+    MemoryClass, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source,
+    Timestamp,
 };
 
 use super::dump::DumpRow;
@@ -59,6 +60,7 @@ pub(crate) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapsho
         marks: Vec::new(),
         anomalies: Anomalies::default(),
         errors: Vec::new(),
+        failures: FailureCount::default(),
     }
 }
 
@@ -144,6 +146,7 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
         dispatches: 5,
         trace_replays: 0,
         cb_headroom_bytes: None,
+        regions: Vec::new(),
         allocators: Vec::new(),
         peaks_since_marks: Vec::new(),
     }

@@ -6,6 +6,7 @@
 //! program.
 
 use super::child::{Child, Ended, Signals, Streams};
+use crate::cli::Look;
 use crate::commands::top::{show_beside, terminal_obstacle};
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -83,7 +84,13 @@ impl CapturedOutput {
     }
 
     /// Shows the view until the user leaves it or the program ends; waits for the program.
-    pub(super) fn show(self, child: Child, signals: &Signals, server: &ApiClient) -> Result<Ended> {
+    pub(super) fn show(
+        self,
+        child: Child,
+        signals: &Signals,
+        server: &ApiClient,
+        look: &Look,
+    ) -> Result<Ended> {
         let Self {
             output,
             input,
@@ -111,7 +118,7 @@ impl CapturedOutput {
                 kept: &kept,
                 ended: &ended,
             };
-            let shown = show_beside(server, &running);
+            let shown = show_beside(server, &running, look);
             lock(&kept).pass();
             if let Err(error) = shown {
                 let _closed = writeln!(io::stderr(), "ttmem: no view: {error}");

@@ -7,12 +7,13 @@
 
 mod captured;
 mod child;
-mod holders;
+mod contents;
 mod library;
 mod report;
 mod watch;
 
 pub(crate) use child::{Ended, StartChildError};
+pub(crate) use contents::PeakOfClass;
 pub(crate) use report::{DeviceUse, Report};
 
 use crate::cli::{EnvOptions, RunOptions};
@@ -31,7 +32,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use watch::{TAG_VARIABLE, Watch, Whose};
 
 /// The variable by which clients find their server.
@@ -82,7 +83,7 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
         None => Whose::Tagged(tag),
     };
     let watch = Watch::begin(&target.server, whose)?;
-    let begun = Instant::now();
+    let (begun, begun_at) = (Instant::now(), SystemTime::now());
     let captured = options.top.then(|| capture(&options.command)).flatten();
     let streams = captured
         .as_ref()
@@ -96,7 +97,7 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     drop(streams);
     let pid = child.pid();
     let ended = match captured {
-        Some(captured) => captured.show(child, &signals, &target.server)?,
+        Some(captured) => captured.show(child, &signals, &target.server, &options.look)?,
         None => child.wait(&signals)?,
     };
     let ran = Ran {
@@ -104,13 +105,13 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
         pid,
         ended,
         took: begun.elapsed(),
+        begun: begun_at.into(),
         socket: place,
         own_server: target.own.is_some(),
         attached: library.is_some(),
     };
     let reported = watch.end(pid).and_then(|(watched, after)| {
-        let mut report = Report::new(ran, watched, &after);
-        report.add_leaks(reach::patiently(|| target.server.leaks())?);
+        let report = Report::new(ran, watched, &after, &target.server);
         destination.write(&report, options.json)
     });
     if let Err(error) = reported {

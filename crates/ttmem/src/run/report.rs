@@ -1,25 +1,22 @@
 //! What a program used: the server's account of a run, put together for its report.
 //!
-//! All figures come through the read API. Peaks are of this run alone: those of the devices where the
-//! server was started for it, else the highest of one of its processes. What a process left behind is
-//! always its own.
+//! All figures come from the server's account through the read API, after the end. They are of this run
+//! alone: those of the devices where the server was started for it, else the highest of one of its
+//! processes. What a process left behind is always its own.
 
 use super::child::Ended;
-use super::holders::{Holder, by_operation};
+use super::contents::{Contents, PeakOfClass};
 use super::watch::{ProcessKey, Watched, key};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{
-    Device, GrowingGroup, HeldAtClose, HexId, LeakCandidates, LeakGroup, Leaks, PeakBytes, Process,
-    ProcessState, Snapshot,
+    ApiClient, Device, HexId, LeakCandidates, PeakBytes, Process, ProcessState, Setting, Snapshot,
+    Timestamp,
 };
-
-/// Lines of buffers that are alike which are worth showing.
-const MAX_HOLDERS: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -27,6 +24,8 @@ pub(crate) struct Ran {
     pub(crate) pid: i32,
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
+    /// When it was started.
+    pub(crate) begun: Timestamp,
     pub(crate) socket: PathBuf,
     pub(crate) own_server: bool,
     /// Whether the tracking library was loaded into it.
@@ -46,16 +45,7 @@ pub(crate) struct DeviceUse {
     #[serde(skip)]
     pub(crate) capacities: [Option<u64>; 4],
     arch: Option<String>,
-    unique_id: Option<HexId>,
-}
-
-/// Parameters for opening the devices, at least as large as this run needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recommended {
-    /// `trace_region_size`, if traces were kept in a region of their own.
-    pub(crate) trace_region_bytes: Option<u64>,
-    /// `l1_small_size`, if the small region was used.
-    pub(crate) l1_small_bytes: Option<u64>,
+    pub(crate) unique_id: Option<HexId>,
 }
 
 #[derive(Debug)]
@@ -67,21 +57,44 @@ pub(crate) struct Report {
     pub(crate) devices: Vec<DeviceUse>,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
-    /// What grew with the marks.
-    pub(crate) growing: Vec<GrowingGroup>,
-    /// What was held when its mesh closed, or at the end, by who allocated it.
-    pub(crate) held_at_close: Vec<HeldAtClose>,
-    /// The buffers when `most_bytes` were held; most bytes first.
-    holders: Vec<Holder>,
-    /// The most that was seen held at once, on all devices.
-    pub(crate) most_bytes: u64,
-    pub(crate) recommended: Recommended,
+    /// Failures, peaks and what was left behind, in detail.
+    pub(crate) contents: Contents,
+    /// The regions of the device that needs most of each.
+    pub(crate) regions: Vec<Setting>,
     /// Contradictions by kind; by kind they are known of a server of one's own only.
     pub(crate) anomaly_kinds: Vec<(String, u64)>,
 }
 
 impl Report {
-    pub(super) fn new(ran: Ran, watched: Watched, after: &Snapshot) -> Self {
+    pub(super) fn new(ran: Ran, watched: Watched, after: &Snapshot, server: &ApiClient) -> Self {
+        let mut report = Self::without_contents(ran, watched, after);
+        if report.is_tracked() {
+            report.contents = Contents::read(server, &report);
+            report.enlarge_regions();
+        }
+        report
+    }
+
+    /// What did not fit was in no peak: regions are at least as large as failures say.
+    fn enlarge_regions(&mut self) {
+        for failure in &self.contents.failures {
+            let Some(setting) = &failure.setting else {
+                continue;
+            };
+            match self
+                .regions
+                .iter_mut()
+                .find(|known| known.name == setting.name)
+            {
+                Some(known) if known.value < setting.value => *known = setting.clone(),
+                Some(_enough) => {}
+                None => self.regions.push(setting.clone()),
+            }
+        }
+    }
+
+    /// What the snapshot has of a run.
+    pub(super) fn without_contents(ran: Ran, watched: Watched, after: &Snapshot) -> Self {
         let mut processes: BTreeMap<ProcessKey, Process> = watched.processes;
         for process in &after.processes {
             if let Some(seen) = processes.get_mut(&key(process)) {
@@ -99,13 +112,13 @@ impl Report {
         let tracked = !processes.is_empty();
         let devices: Vec<&Device> = after.devices.iter().filter(of_run).collect();
         let kinds = after.anomalies.seen();
+        let uses = devices.into_iter().filter(|_device| tracked);
+        let uses: Vec<(&Device, DeviceUse)> = uses
+            .map(|device| (device, DeviceUse::new(device, ran.own_server, &processes)))
+            .collect();
         Self {
-            recommended: recommended(&devices),
-            devices: devices
-                .into_iter()
-                .filter(|_device| tracked)
-                .map(|device| DeviceUse::new(device, ran.own_server, &processes))
-                .collect(),
+            regions: regions(&uses),
+            devices: uses.into_iter().map(|(_device, used)| used).collect(),
             leak_candidates: LeakCandidates {
                 buffers: sum(&processes, |process| process.leak_candidates.buffers),
                 bytes: sum(&processes, |process| process.leak_candidates.bytes),
@@ -115,22 +128,10 @@ impl Report {
                 .map(|(kind, times)| (kind.to_owned(), times))
                 .collect(),
             unknown_processes: watched.unknown.len(),
-            growing: Vec::new(),
-            held_at_close: Vec::new(),
-            holders: watched.holders,
-            most_bytes: watched.most_bytes,
+            contents: Contents::default(),
             processes,
             ran,
         }
-    }
-
-    /// Adds what grew and what was held by its processes.
-    pub(super) fn add_leaks(&mut self, leaks: Leaks) {
-        let pids: BTreeSet<u32> = self.processes.iter().filter_map(|each| each.pid).collect();
-        let is_own = |group: &LeakGroup| group.pid.is_some_and(|pid| pids.contains(&pid));
-        let (growing, held) = (leaks.growing.into_iter(), leaks.held_at_close.into_iter());
-        self.growing = growing.filter(|each| is_own(&each.group)).collect();
-        self.held_at_close = held.filter(|each| is_own(&each.group)).collect();
     }
 
     pub(crate) fn is_tracked(&self) -> bool {
@@ -170,13 +171,6 @@ impl Report {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// The buffers that held most, and how many others there were.
-    pub(crate) fn top_holders(&self) -> (&[Holder], u64) {
-        let (top, others) = self.holders.split_at(self.holders.len().min(MAX_HOLDERS));
-        let others = others.iter().map(|holder| holder.buffers);
-        (top, others.fold(0, u64::saturating_add))
-    }
-
     /// What it may mean that nothing was reported, before what to look at.
     pub(crate) fn when_nothing_is_right(&self) -> &'static str {
         if self.ran.attached {
@@ -211,12 +205,14 @@ impl Report {
             Ended::Exited(code) => (Some(code), None),
             Ended::Killed(signal) => (None, Some(signal)),
         };
-        let operations = by_operation(&self.holders);
-        let operations = operations.iter().map(|(operation, held)| {
+        let contents = &self.contents;
+        let peaks = contents.peaks.iter().map(PeakOfClass::json);
+        let regions = self.regions.iter().map(|setting| {
             json!({
-                "operation": operation,
-                "buffers": held.buffers,
-                "bytes": held.bytes,
+                "name": setting.name,
+                "enough": setting.value,
+                "given": setting.given,
+                "unused": setting.unused(),
             })
         });
         let kinds = self.anomaly_kinds.iter().cloned();
@@ -237,17 +233,12 @@ impl Report {
             "unknown_processes": self.unknown_processes,
             "devices": self.devices,
             "leak_candidates": self.leak_candidates,
-            "growing": self.growing,
-            "held_at_close": self.held_at_close,
-            "holders": {
-                "sampled_bytes": self.most_bytes,
-                "by_operation": operations.take(MAX_HOLDERS).collect::<Vec<_>>(),
-                "alike": self.top_holders().0,
-            },
-            "recommended": {
-                "trace_region_size": self.recommended.trace_region_bytes,
-                "l1_small_size": self.recommended.l1_small_bytes,
-            },
+            "failures": contents.failures,
+            "failures_not_kept": contents.failures_not_kept,
+            "peaks": peaks.collect::<Vec<_>>(),
+            "left": { "at_close": contents.left_at_close, "at_exit": contents.left_at_exit },
+            "growing": contents.growing,
+            "regions": regions.collect::<Vec<_>>(),
             "anomalies": self.anomalies(),
             "anomaly_kinds": kinds,
             "lost_events": self.lost_events(),
@@ -319,13 +310,18 @@ impl DeviceUse {
     }
 }
 
-/// What the device that needs most needs.
-fn recommended(devices: &[&Device]) -> Recommended {
-    let most = |need: fn(&Device) -> Option<u64>| devices.iter().copied().filter_map(need).max();
-    Recommended {
-        trace_region_bytes: most(Device::trace_region_size_needed),
-        l1_small_bytes: most(Device::l1_small_size_needed),
+/// Of each region, that of the device that needs most.
+fn regions(uses: &[(&Device, DeviceUse)]) -> Vec<Setting> {
+    let mut most: BTreeMap<String, Setting> = BTreeMap::new();
+    for (device, used) in uses {
+        for setting in ttmem_explain::regions(device, &used.peaks) {
+            let known = most.get(&setting.name);
+            if known.is_none_or(|known| known.value < setting.value) {
+                most.insert(setting.name.clone(), setting);
+            }
+        }
     }
+    most.into_values().rev().collect()
 }
 
 fn sum(processes: &[Process], figure: fn(&Process) -> u64) -> u64 {

@@ -6,7 +6,8 @@ use super::*;
 use crate::render::tests::{device, process, reason, snapshot};
 use std::time::Duration;
 use ttmem_api::{
-    CbUsage, ClassUsage, Device, KernelUsage, LeakCandidates, Process, ProcessState, Released,
+    CbUsage, ClassUsage, Device, GrowingGroup, KernelUsage, LeakCandidates, LeakGroup, LeftGroup,
+    MemoryClass, PeakContents, PeakGroup, PeakOf, Process, ProcessState, Released, SCHEMA,
     Timestamp,
 };
 
@@ -24,6 +25,7 @@ fn ran(own_server: bool) -> Ran {
         pid: 4711,
         ended: Ended::Exited(0),
         took: Duration::from_millis(12_345),
+        begun: Timestamp::from_unix_nanos(0),
         socket: "/run/user/1000/ttmem.sock".into(),
         own_server,
         attached: true,
@@ -35,7 +37,7 @@ fn report(devices: Vec<Device>, processes: Vec<Process>) -> Report {
     let after = snapshot(devices, processes);
     let mut watched = Watched::new(Whose::All, &snapshot(Vec::new(), Vec::new()));
     watched.take(&after);
-    Report::new(ran(true), watched, &after)
+    Report::without_contents(ran(true), watched, &after)
 }
 
 /// A class that held so much at most.
@@ -54,42 +56,149 @@ fn words_are_quoted_for_a_shell() {
 }
 
 #[test]
-fn regions_are_recommended_as_large_as_the_neediest_device_needs() {
-    let with = |id, trace, small| Device {
+fn regions_are_those_of_the_neediest_device() {
+    let with = |id, trace| Device {
         trace,
-        l1_small: small,
+        l1_small: ClassUsage::default(),
         ..device(id, 0)
     };
-    let sizes = |devices: &[Device]| {
-        let processes = vec![process(1, "python", devices)];
-        let recommended = report(devices.to_vec(), processes).recommended;
-        (recommended.trace_region_bytes, recommended.l1_small_bytes)
+    let devices = [
+        with(0, peak(12 * 8192, Some(12))),
+        with(1, peak(12 * 8192 + 1, Some(12))),
+        with(2, peak(0, Some(12))),
+    ];
+    let processes = vec![process(1, "python", &devices)];
+    let report = report(devices.to_vec(), processes);
+    let sizes: Vec<(&str, u64)> = report
+        .regions
+        .iter()
+        .map(|setting| (setting.name.as_str(), setting.value))
+        .collect();
+    assert_eq!(sizes, [("trace_region_size", 12 * 16_384)]);
+}
+
+fn peak_group(name: Option<&str>, count: u64, bytes: u64) -> PeakGroup {
+    PeakGroup {
+        pid: Some(100),
+        departed: true,
+        name: name.map(str::to_owned),
+        line: name.map(|_name| "/home/me/model.py:12 load".to_owned()),
+        count,
+        bytes,
+    }
+}
+
+#[test]
+fn a_peak_is_shown_with_what_was_live_then_and_what_was_left_with_its_origin() {
+    let mut one = process(100, "python", &[device(0, 0)]);
+    one.leak_candidates = LeakCandidates {
+        buffers: 2,
+        bytes: 4096,
     };
-    let unused = with(0, peak(0, Some(12)), peak(0, Some(64)));
-    assert_eq!(sizes(std::slice::from_ref(&unused)), (None, None));
-    // Exactly whole pages, and one byte more in one bank.
-    let whole = with(1, peak(12 * 8192, Some(12)), peak(64 * 32, Some(64)));
-    assert_eq!(
-        sizes(&[unused.clone(), whole.clone()]),
-        (Some(12 * 8192), Some(32))
-    );
-    let more = with(
-        2,
-        peak(12 * 8192 + 1, Some(12)),
-        peak(64 * 32 + 1, Some(64)),
-    );
-    let needed = (Some(12 * 16_384), Some(64));
-    assert_eq!(sizes(&[more.clone(), whole]), needed);
-    // Without banks of their own, those of the memory that the regions are parts of.
-    let bare = with(2, peak(12 * 8192 + 1, None), peak(64 * 32 + 1, None));
-    assert_eq!(sizes(&[bare]), needed);
-    let unknown = Device {
-        arch: Some("quasar".into()),
-        ..with(3, ClassUsage::default(), peak(64 * 65, Some(64)))
+    let mut report = report(vec![device(0, 0)], vec![one]);
+    let mut groups = vec![peak_group(Some("ttnn.empty"), 1, 48 << 20)];
+    groups.extend((0..12).map(|_small| peak_group(None, 1, 3 << 20)));
+    let contents = PeakContents {
+        schema: SCHEMA,
+        time: Timestamp::from_unix_nanos(0),
+        device: 0,
+        unique_id: None,
+        pid: None,
+        of: PeakOf::Dram,
+        peak_bytes: 84 << 20,
+        peak_time: Some(Timestamp::from_unix_nanos(1_000_000_000)),
+        groups,
     };
-    assert_eq!(sizes(&[unknown]), (None, Some(128)), "aligned for any chip");
-    let endless = with(4, peak(u64::MAX, Some(12)), peak(u64::MAX, Some(1)));
-    assert_eq!(sizes(&[endless]), (None, None), "no such size");
+    report.contents.peaks = vec![PeakOfClass {
+        class: MemoryClass::Dram,
+        contents,
+        devices: 8,
+    }];
+    report.contents.left_at_close = vec![LeftGroup {
+        class: MemoryClass::L1,
+        operation: Some("ttnn.add".into()),
+        line: None,
+        stack: Some(vec!["libtt_metal.so+0x1f _ZN2tt4makeEv".into()]),
+        buffers: 2,
+        bytes: 4096,
+    }];
+    let text = render::ran(&report, PLAIN);
+    for part in [
+        "DRAM at its peak: 84.0 MiB on each of 8 devices, 1970-01-01 00:00:01\n",
+        "  48.0 MiB        1   ttnn.empty at model.py:12\n",
+        "   3.0 MiB        1   no operation known\n",
+        "  and 3 buffers with 9.0 MiB\n",
+        "held at close: 2 buffers, 4.0 KiB\n",
+        "   4.0 KiB        2   L1 buffers of ttnn.add\n",
+        "libtt_metal.so+0x1f",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let document = report.json();
+    let groups = document["peaks"][0]["groups"].as_array().unwrap();
+    let sum: u64 = groups
+        .iter()
+        .map(|group| group["bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(document["peaks"][0]["peak_bytes"], sum);
+    assert_eq!(document["left"]["at_close"][0]["operation"], "ttnn.add");
+}
+
+#[test]
+fn failures_come_first_each_with_its_sentence_and_few_in_full() {
+    let one = process(100, "python", &[device(0, 0)]);
+    let mut report = report(vec![device(0, 0)], vec![one]);
+    let log: String = (1..=5)
+        .map(|number| {
+            format!(
+                "TT_FATAL: Out of Memory: Not enough space to allocate {} B DRAM buffer across 12 \
+                 banks, where each bank needs to store {} B, but bank size is 900000 B (allocated: \
+                 890000 B, free: 10000 B, largest free block: 10000 B)\n",
+                number * 1_200_000,
+                number * 100_000
+            )
+        })
+        .collect();
+    report.contents.failures = ttmem_explain::log::read(log.as_bytes()).unwrap().failures;
+    report.contents.failures_not_kept = 2;
+    let text = render::ran(&report, PLAIN);
+    let (before, after) = text.split_once("\nPEAK").unwrap();
+    assert_eq!(before.matches("DRAM is full").count(), 5, "{text}");
+    assert_eq!(before.matches("what to do").count(), 3, "{text}");
+    assert!(before.contains("2 failures before these"), "{text}");
+    assert!(!after.contains("is full"), "{text}");
+    assert_eq!(report.json()["failures"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn what_grew_is_said_before_the_peaks_with_its_line() {
+    let one = process(100, "python", &[device(0, 0)]);
+    let mut report = report(vec![device(0, 0)], vec![one]);
+    assert!(!render::ran(&report, PLAIN).contains("growing"));
+    let group = LeakGroup {
+        pid: Some(100),
+        instance: None,
+        process: None,
+        departed: true,
+        line: Some("/home/me/model.py:57 forward".into()),
+        operation: Some("ttnn.empty".into()),
+        class: None,
+        buffers: 4,
+        bytes: 8 << 20,
+        each_bytes: Some(2 << 20),
+    };
+    report.contents.growing = vec![GrowingGroup {
+        group,
+        mark: Some("step".into()),
+        since: 3,
+        steps: 4,
+        bytes_per_step: 2 << 20,
+    }];
+    let text = render::ran(&report, PLAIN);
+    let (before, _after) = text.split_once("\nPEAK").unwrap();
+    let sentence = "growing: +2.0 MiB per step since step 3, model.py:57 (ttnn.empty, 4 buffers)\n";
+    assert!(before.contains(sentence), "{text}");
+    assert_eq!(report.json()["growing"][0]["since"], 3);
 }
 
 #[test]
@@ -123,9 +232,9 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     ];
     let late = snapshot(vec![device(0, 0)], vec![second]);
     let mut watched = Watched::new(Whose::All, &snapshot(Vec::new(), Vec::new()));
-    assert!(watched.take(&early) > 0);
+    watched.take(&early);
     watched.take(&late);
-    let mut report = Report::new(ran(true), watched, &late);
+    let mut report = Report::without_contents(ran(true), watched, &late);
     assert_eq!(report.leak_candidates.buffers, 2);
     assert_eq!((report.lost_events(), report.still_running()), (7, 1));
     let text = render::ran(&report, PLAIN);
@@ -134,7 +243,7 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
         "2 processes tracked",
         "  pid 200 python: INCOMPLETE, 7 events lost",
         "  pid 200 python: INCOMPLETE, scratchpads are not tracked: no `x`",
-        "held after close: 2 buffers, 4.0 KiB",
+        "held at close: 2 buffers, 4.0 KiB",
         "  pid 100 worker: 2 buffers, 4.0 KiB",
         "  pid 200 python: ended, held at exit 3 buffers: 3.0 MiB",
         "still running: 1 process, no longer tracked",
@@ -175,7 +284,7 @@ fn the_page_is_short_where_there_is_little_to_say() {
     assert!(text.starts_with("ttmem: python model.py"), "{text}");
     assert!(text.contains('…'), "a long command is cut\n{text}");
     // A process that is the only one needs no line of its own.
-    assert!(text.contains("held after close: 2 buffers, 4.0 KiB\n"));
+    assert!(text.contains("held at close: 2 buffers, 4.0 KiB\n"));
     assert!(!text.contains("pid 100"), "{text}");
     assert!(text.contains("\nEND: nothing is held\n"), "{text}");
     assert!(text.contains("\nof        3.0 GiB\n"), "{text}");
@@ -194,8 +303,8 @@ fn on_a_server_of_others_only_devices_and_processes_of_the_run_count() {
     let mut gone = process(NOBODY - 1, "quick", &[]);
     gone.state = ProcessState::Exited;
     let after = snapshot(vec![device(0, 1), device(1, 1)], vec![stranger, here, gone]);
-    assert_eq!(watched.take(&after), 0);
-    let report = Report::new(ran(false), watched, &after);
+    watched.take(&after);
+    let report = Report::without_contents(ran(false), watched, &after);
     assert!(!report.is_tracked() && report.devices.is_empty());
     assert_eq!(report.unknown_processes, 1);
     let text = render::ran(&report, PLAIN);

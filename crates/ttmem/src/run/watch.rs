@@ -1,11 +1,10 @@
-//! The server's account of a run, looked at while it lasts.
+//! Which processes belong to a run.
 //!
-//! What a process holds is given back when it ends, and of very many that ended the server keeps
-//! the last ones only. So a thread asks for the snapshot a few times a second and remembers whose
-//! processes they are, how each was seen last, and which buffers there were when they held most.
-//! Totals and peaks need none of this: they are the server's own.
+//! Whose a process is can be read from its environment while it lives, and of very many that ended
+//! the server keeps the last ones only. So a thread asks for the snapshot a few times a second and
+//! remembers whose processes they are and how each was seen last. No figure of the report is made of
+//! this: they come from the server's account, after the end.
 
-use super::holders::{Holder, Holders};
 use crate::commands::reach::patiently;
 use crate::threads;
 use anyhow::{Result, anyhow};
@@ -15,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, BufferRow, DeviceKey, Process, ProcessState, Snapshot};
+use ttmem_api::{ApiClient, DeviceKey, Process, ProcessState, Snapshot};
 
 /// The variable by which processes of a run are known: one tag for each run around them.
 pub(super) const TAG_VARIABLE: &str = "TTMEM_RUN";
@@ -30,15 +29,6 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long the server may take to notice the end of a process.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Rows of buffers asked for at once.
-const PAGE_ROWS: u32 = 10_000;
-
-/// Pages of buffers that are read at most; who holds most is clear before that.
-const MAX_PAGES: u32 = 20;
-
-/// Holders are read anew when this part of what they held has come on top of it.
-const GROWTH_DIVISOR: u64 = 16;
 
 /// Which processes of the server belong to the run.
 #[derive(Clone, Debug)]
@@ -69,10 +59,6 @@ pub(super) struct Watched {
     pub(super) unknown: BTreeSet<ProcessKey>,
     /// Devices that processes of the run were seen on.
     pub(super) devices: BTreeSet<DeviceKey>,
-    /// Who held most when `most_bytes` were held; most first.
-    pub(super) holders: Vec<Holder>,
-    /// The most that was held at one look, on all devices.
-    pub(super) most_bytes: u64,
 }
 
 impl Watched {
@@ -89,14 +75,11 @@ impl Watched {
             others,
             unknown: BTreeSet::new(),
             devices: BTreeSet::new(),
-            holders: Vec::new(),
-            most_bytes: 0,
         }
     }
 
-    /// Takes note of the processes in a snapshot; what those of the run hold now.
-    pub(super) fn take(&mut self, snapshot: &Snapshot) -> u64 {
-        let mut held_bytes: u64 = 0;
+    /// Takes note of the processes in a snapshot.
+    pub(super) fn take(&mut self, snapshot: &Snapshot) {
         for process in &snapshot.processes {
             let key = key(process);
             if !self.is_ours(&key, process) {
@@ -104,11 +87,9 @@ impl Watched {
             }
             for device in &process.devices {
                 self.devices.insert(device.key());
-                held_bytes = held_bytes.saturating_add(device.buffer_bytes());
             }
             self.processes.insert(key, process.clone());
         }
-        held_bytes
     }
 
     fn is_ours(&mut self, key: &ProcessKey, process: &Process) -> bool {
@@ -142,45 +123,6 @@ impl Watched {
         }
         ours
     }
-
-    fn look(&mut self, server: &ApiClient) {
-        // What is missed now is seen at the next look, and totals do not depend on it.
-        let Ok(snapshot) = server.snapshot() else {
-            return;
-        };
-        let held_bytes = self.take(&snapshot);
-        let grown = held_bytes.saturating_sub(self.most_bytes);
-        if grown > self.most_bytes / GROWTH_DIVISOR
-            && let Some(holders) = self.read_holders(server)
-        {
-            self.most_bytes = held_bytes;
-            self.holders = holders;
-        }
-    }
-
-    fn read_holders(&self, server: &ApiClient) -> Option<Vec<Holder>> {
-        let mut sums = Holders::default();
-        let mut cursor: Option<String> = None;
-        for _page in 0..MAX_PAGES {
-            let page = server
-                .page::<BufferRow>(cursor.as_deref(), Some(PAGE_ROWS))
-                .ok()?;
-            for row in &page.rows {
-                if self
-                    .processes
-                    .contains_key(&(row.pid, row.instance.clone()))
-                {
-                    sums.add(row);
-                }
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        // They may have been freed since the snapshot.
-        sums.most_first()
-    }
 }
 
 #[derive(Debug)]
@@ -199,7 +141,10 @@ impl Watch {
         let asked = server.clone();
         let looking = threads::spawn("ttmem-watch", "watching", move || {
             while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                watched.look(&asked);
+                // What is missed now is seen at the next look, or when all has ended.
+                if let Ok(snapshot) = asked.snapshot() {
+                    watched.take(&snapshot);
+                }
             }
             watched
         })?;

@@ -40,8 +40,8 @@ def main():
     ttnn.close_device(device)
     run.expect(
         {
-            "/recommended/l1_small_size": needed,
-            "/recommended/trace_region_size": None,
+            "/regions/0/name": "l1_small_size",
+            "/regions/0/enough": needed,
             "/devices/0/peak_bytes/l1": 512 * 512 * BYTES_OF_BFLOAT16,
             "/devices/0/peak_bytes/trace": 0,
         }

@@ -423,7 +423,7 @@ fn a_process_beyond_a_limit_is_refused_and_keeps_what_it_has() {
     assert_eq!(world.cb_bytes(0), 640);
     for name in ["one", "two"] {
         let process = world.process(name);
-        world.depart(process, Departure::Goodbye);
+        world.depart(process, Departure::Exited);
     }
     let names: Vec<_> = world
         .view()

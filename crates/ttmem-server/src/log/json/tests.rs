@@ -1,6 +1,7 @@
 //! Lines that a JSON reader takes, with the keys that readers were promised.
 
 use super::*;
+use crate::log::FailedNote;
 use serde_json::{Value as Json, json};
 use ttmem_ledger::{Departure, DeviceFacts, Exit, Released};
 
@@ -69,4 +70,20 @@ fn notes_are_objects_too() {
     assert_eq!(invalid["event"], "invalid_buffer_type");
     assert_eq!(invalid["id"], "0xffffffffffffffff");
     assert_eq!(object(&Note::ServerStopped)["event"], "server_stopped");
+}
+
+#[test]
+fn a_failure_has_its_sentence_and_what_programs_ask_for() {
+    let note = Note::Failed(FailedNote::fragmented(10));
+    let line = object(&note);
+    let sentence = "L1 is fragmented: ttnn.linear at model.py:57 needs 4.0 KiB in one piece in each of \
+                    64 banks; 8.0 KiB are free, but the largest free block has 2.0 KiB.";
+    assert_eq!(
+        line,
+        json!({
+            "time": "1970-01-01T00:00:00.000000001Z", "event": "failed", "pid": 7,
+            "device_ids": [3], "verdict": "fragmentation", "sentence": sentence,
+            "operation": "ttnn.linear", "python": "/home/me/model.py:57 forward", "times": 10,
+        })
+    );
 }

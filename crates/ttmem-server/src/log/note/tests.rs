@@ -1,6 +1,7 @@
 //! Notes in the old server's words, and those it had none for.
 
 use super::*;
+use crate::log::FailedNote;
 use ttmem_event::{Class, CoreSet};
 use ttmem_ledger::{Capacity, ComputeL1, DeviceFacts};
 
@@ -33,7 +34,7 @@ fn a_departure_takes_one_line() {
     };
     for (departure, why) in [
         (Departure::Ended, "Ended"),
-        (Departure::Goodbye, "Exited cleanly"),
+        (Departure::Exited, "Exited cleanly"),
         (Departure::Replaced, "Replaced by another program"),
         (Departure::Forgotten, "Forgotten on request"),
     ] {
@@ -151,4 +152,15 @@ fn single_lines() {
         assert_eq!(text(&note), expected);
         assert_eq!(note.is_error(), is_error, "{note:?}");
     }
+}
+
+#[test]
+fn a_failure_is_one_sentence() {
+    let sentence = "⚠ [PID 7] Failed on device 3: L1 is fragmented: ttnn.linear at model.py:57 needs \
+                    4.0 KiB in one piece in each of 64 banks; 8.0 KiB are free, but the largest free \
+                    block has 2.0 KiB.";
+    let once = Note::Failed(FailedNote::fragmented(1));
+    assert_eq!(text(&once), format!("{sentence}\n"));
+    let often = Note::Failed(FailedNote::fragmented(100));
+    assert_eq!(text(&often), format!("{sentence} (100 times)\n"));
 }

@@ -299,26 +299,20 @@ fn devices_meshes_and_traces() {
     }
 }
 
+/// The server's note says more of them than the event knows.
 #[test]
-fn failures_name_their_cause() {
-    let failed = |free_bytes, largest_free_bytes| EventKind::AllocationFailed {
+fn failures_are_left_to_their_notes() {
+    let failed = EventKind::AllocationFailed {
         mesh: MeshId(3),
         class: Class::L1,
         banks: 64,
         requested_bytes: 64_000,
         per_bank_bytes: 1000,
-        free_bytes,
-        largest_free_bytes,
+        free_bytes: 700,
+        largest_free_bytes: 700,
         bank_bytes: 2000,
         operation: TextId::NONE,
     };
-    assert_eq!(
-        happened(failed(1500, 700)),
-        "⚠ [PID 2657333] Allocation failed: 64000 bytes of L1 on mesh 3 (64 banks, needs 1000 \
-         bytes per bank, free 1500, largest block 700): fragmentation\n"
-    );
-    assert!(happened(failed(999, 999)).ends_with(": capacity\n"));
-    assert!(happened(failed(1000, 1000)).ends_with(": unknown\n"));
     let clashed = EventKind::Clashed {
         mesh: MeshId(3),
         program: ProgramId(12),
@@ -327,11 +321,8 @@ fn failures_name_their_cause() {
         region_end: 900,
         limit: 800,
     };
-    assert_eq!(
-        happened(clashed),
-        "⚠ [PID 2657333] Clash on mesh 3: storage of program 12 ends at 900, limit 800 \
-         (l1_buffer)\n"
-    );
+    assert_eq!(happened(failed), "");
+    assert_eq!(happened(clashed), "");
 }
 
 #[test]

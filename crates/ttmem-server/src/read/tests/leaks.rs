@@ -110,7 +110,7 @@ fn what_is_held_at_close_is_told_apart_from_what_grew() {
                 EventKind::MeshClosed { mesh: BOTH },
             );
         }
-        ledger.depart(process, Departure::Goodbye, 900_001);
+        ledger.depart(process, Departure::Exited, 900_001);
         let leaks = leaks_of(ledger);
         let held = leaks.held_at_close.iter();
         let held: Vec<_> = held

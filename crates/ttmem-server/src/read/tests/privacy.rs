@@ -29,7 +29,9 @@ fn documents(client: &ApiClient) -> String {
         serde_json::to_string(&groups(GroupBy::Line).unwrap()),
         serde_json::to_string(&groups(GroupBy::Operation).unwrap()),
         serde_json::to_string(&groups(GroupBy::Process).unwrap()),
-        serde_json::to_string(&client.peak("0", PeakOf::Dram, None).unwrap()),
+        serde_json::to_string(&client.peak("0", PeakOf::Dram, None, None).unwrap()),
+        serde_json::to_string(&client.peak("0", PeakOf::Dram, Some(4001), None).unwrap()),
+        serde_json::to_string(&client.left(Some(4001), None).unwrap()),
         serde_json::to_string(&client.failures(16).unwrap()),
         serde_json::to_string(&client.leaks().unwrap()),
         serde_json::to_string(&client.last(100, None).unwrap()),
@@ -37,8 +39,8 @@ fn documents(client: &ApiClient) -> String {
     parts.map(Result::unwrap).join("\n")
 }
 
-/// What a user with this number is shown of processes of [`UID`].
-fn shown_to(uid: u32, ledger: Ledger) -> (String, ttmem_api::Snapshot, Vec<BufferRow>) {
+/// A server of user 77, as a user with this number reaches it.
+fn serving(ledger: Ledger, uid: u32) -> Served {
     let names = NamePolicy {
         server_uid: 77,
         over_tcp: false,
@@ -47,7 +49,12 @@ fn shown_to(uid: u32, ledger: Ledger) -> (String, ttmem_api::Snapshot, Vec<Buffe
         names,
         ..state(ledger_thread(ledger), facts)
     };
-    let served = Served::to(state, HttpLimits::SOCKET, uid);
+    Served::to(state, HttpLimits::SOCKET, uid)
+}
+
+/// What a user with this number is shown of processes of [`UID`].
+fn shown_to(uid: u32, ledger: Ledger) -> (String, ttmem_api::Snapshot, Vec<BufferRow>) {
+    let served = serving(ledger, uid);
     let client = served.client();
     let rows = client.page::<BufferRow>(None, None).unwrap().rows;
     (documents(&client), client.snapshot().unwrap(), rows)
@@ -86,6 +93,23 @@ fn others_get_sizes() {
     let sizes_of = |rows: &[BufferRow]| rows.iter().map(sizes).collect::<Vec<_>>();
     assert_eq!(sizes_of(&rows), sizes_of(&all_rows));
     assert_eq!(rows[0].id, HexId(1));
+}
+
+#[test]
+fn others_find_nothing_by_names_that_they_are_not_shown() {
+    let found_by = |uid, text: &str| {
+        let served = serving(failing(), uid);
+        let query = BufferQuery {
+            find: Some(text.to_owned()),
+            ..BufferQuery::default()
+        };
+        served.client().buffers_where(&query).unwrap().matched
+    };
+    for text in ["model.py", "ttnn::add", "python"] {
+        assert_eq!(found_by(UID, text), Some(2), "{text}");
+        assert_eq!(found_by(1001, text), Some(0), "{text}");
+    }
+    assert_eq!(found_by(1001, "4001"), Some(2), "by the pid");
 }
 
 #[test]

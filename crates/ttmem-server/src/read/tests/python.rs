@@ -54,7 +54,7 @@ fn a_line_is_the_users_and_names_have_no_stack() {
         let lines: Vec<&str> = row.python.iter().flatten().map(String::as_str).collect();
         assert_eq!(lines, text.lines().skip(1).collect::<Vec<_>>());
     }
-    let peak = client.peak("0", PeakOf::Dram, None).unwrap();
+    let peak = client.peak("0", PeakOf::Dram, None, None).unwrap();
     let groups = peak.groups.iter();
     let groups: Vec<_> = groups
         .map(|group| (group.name.as_deref(), group.line.as_deref(), group.count))

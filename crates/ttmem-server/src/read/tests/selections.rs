@@ -161,6 +161,8 @@ fn each_filter_lets_through_what_it_says() {
     let all = everything(&client);
     let nothing = BufferQuery::default;
     let time = Timestamp::from_unix_nanos;
+    let address = all[0].address.unwrap();
+    let (in_hex, in_decimal) = (format!("{address:#X}"), address.to_string());
     type Lets = Box<dyn Fn(&BufferRow) -> bool>;
     let cases: Vec<(BufferQuery, Lets)> = vec![
         (
@@ -207,6 +209,34 @@ fn each_filter_lets_through_what_it_says() {
                 let frames = row.python.iter().flatten();
                 frames.map(String::as_str).any(|frame| frame == "/m.py:9 g")
             }),
+        ),
+        (
+            BufferQuery {
+                find: Some("N::aD".into()),
+                ..nothing()
+            },
+            Box::new(|row| row.operation.as_deref() == Some("ttnn::add")),
+        ),
+        (
+            BufferQuery {
+                find: Some("4002".into()),
+                ..nothing()
+            },
+            Box::new(|row| row.pid == Some(4002)),
+        ),
+        (
+            BufferQuery {
+                find: Some(in_hex.clone()),
+                ..nothing()
+            },
+            Box::new(move |row| row.address == Some(address)),
+        ),
+        (
+            BufferQuery {
+                find: Some(in_decimal.clone()),
+                ..nothing()
+            },
+            Box::new(move |row| row.address == Some(address)),
         ),
         (
             BufferQuery {

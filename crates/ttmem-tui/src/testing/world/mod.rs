@@ -1,6 +1,7 @@
 //! Worlds to draw: all documents of a server, made up but consistent, the same every time.
 
 mod events;
+mod failures;
 mod history;
 mod maps;
 mod programs;
@@ -144,6 +145,7 @@ impl World {
             Update::Buffers(self.buffers()),
             Update::Groups(query, groups),
             Update::Events(self.events()),
+            Update::Failures(self.failures()),
         ];
         let l1_map = self.l1_map();
         updates.extend(l1_map.map(|(device, map)| Update::L1Map(device, Box::new(map))));

@@ -183,6 +183,7 @@ impl World {
         let count = if self.devices == 0 { 0 } else { 1_613 };
         let mut rows: Vec<BufferRow> = (0..count).map(|number| self.buffer(number)).collect();
         let operation = query.operation.as_deref().map(str::to_lowercase);
+        let find = ttmem_api::Search::of(query.find.as_deref().unwrap_or(""));
         rows.retain(|row| {
             let named = row.operation.as_deref().unwrap_or_default().to_lowercase();
             query.pid.is_none_or(|pid| row.pid == Some(pid))
@@ -194,6 +195,10 @@ impl World {
                 && query.since.is_none_or(|since| row.time >= Some(since))
                 && row.charged_bytes >= query.min_bytes.unwrap_or(0)
                 && operation.as_ref().is_none_or(|text| named.contains(text))
+                && (find.is_in(&named)
+                    || find.is_in_number(row.address.unwrap_or(0))
+                    || find.is_in_number(row.id.0)
+                    || find.is_in(&row.pid.map_or_else(String::new, |pid| pid.to_string())))
         });
         rows
     }

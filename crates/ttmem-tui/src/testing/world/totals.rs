@@ -4,9 +4,9 @@ use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
-    CoreType, Device, HexId, HostProcess, IncompleteReason, KernelUsage, LeakCandidates, Mark,
-    MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice, ProcessState, Released, SCHEMA,
-    Server, Snapshot, Source,
+    CoreType, Device, FailureCount, HexId, HostProcess, IncompleteReason, KernelUsage,
+    LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice,
+    ProcessState, Released, SCHEMA, Server, Setting, Snapshot, Source,
 };
 
 const MIB: u64 = 1 << 20;
@@ -58,6 +58,7 @@ impl World {
             }],
             anomalies: Anomalies(anomalies),
             errors: Vec::new(),
+            failures: FailureCount::default(),
         }
     }
 
@@ -182,6 +183,10 @@ impl World {
                 cb: 9 * resident,
                 kernel: kernels,
             }],
+            regions: vec![
+                region("trace_region_size", 8 * 98_304, Some(4 << 20), 8),
+                region("l1_small_size", 768, Some(32_768), 1),
+            ],
         }
     }
 
@@ -345,5 +350,15 @@ fn left(on: ProcessDevice) -> ProcessDevice {
         kernel_bytes: 0,
         buffers: 0,
         ..on
+    }
+}
+
+fn region(name: &str, value: u64, given: Option<u64>, parts: u64) -> Setting {
+    Setting {
+        name: name.to_owned(),
+        value,
+        bytes_per_bank: Some(value / parts),
+        given,
+        is_smallest: true,
     }
 }

@@ -66,11 +66,15 @@ pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let owner = owner(row.pid, row.instance.as_deref(), data, theme);
     let per_bank = known_bytes(row.per_bank_bytes, theme);
     let banks = known(row.banks, theme);
+    // As the runtime's messages have it, and as the list has it.
+    let address_in_full = row
+        .address
+        .map(|address| format!("{address} ({address:#x})"));
     let mut facts = vec![
         text("operation", known(row.operation.as_ref(), theme)),
         text("owner", owner),
         ("class", row.class.to_string(), class_ink(row.class)),
-        text("address", address(row, theme)),
+        text("address", known(address_in_full, theme)),
         text("layout", known(row.layout, theme)),
         text("requested", exact(row.requested_bytes)),
         text("charged", exact(row.charged_bytes)),
@@ -92,7 +96,7 @@ pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
             let frames = python.iter().map(|frame| text("", frame.clone()));
             facts.extend(frames);
         }
-        None => facts.push(("Python stack", "not recorded".to_owned(), Ink::Faint)),
+        None => facts.push(("Python", "not recorded".to_owned(), Ink::Faint)),
     }
     match &row.stack {
         Some(stack) => {

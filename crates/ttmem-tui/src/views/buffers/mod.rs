@@ -50,7 +50,7 @@ impl Buffers {
     fn narrow(&mut self, group: &BufferGroup, by: GroupBy, chosen: &mut Chosen) -> bool {
         let Some(key) = &group.key else { return false };
         match by {
-            GroupBy::Operation => self.question.operation.set(key.as_str()),
+            GroupBy::Operation => self.question.operation = Some(key.clone()),
             GroupBy::Size => {
                 let Some(size) = groups::size_of(key) else {
                     return false;
@@ -179,10 +179,9 @@ impl Buffers {
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
         }
-        if let Some((what, typed)) = self.question.typed() {
-            let typed = format!("{what} has: {typed}{} ", theme.caret());
+        if let Some(typed) = self.question.typed(theme) {
             // First, because it is what the user looks at.
-            parts.insert(0, (typed, Ink::Key));
+            parts.insert(0, (format!("{typed} "), Ink::Key));
         } else {
             for word in self.question.words(data, chosen) {
                 parts.push((dot.to_owned(), Ink::Faint));
@@ -199,7 +198,7 @@ impl Buffers {
 impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
-            ("/", "operation"),
+            ("/", "find"),
             ("l", "Python line"),
             ("s S", "sort"),
             ("b", "group by"),
@@ -235,7 +234,7 @@ impl View for Buffers {
         }
         match key {
             Key::Char('/') => {
-                self.question.operation.begin();
+                self.question.find.begin();
                 return Outcome::Handled;
             }
             Key::Char('l') => {
@@ -324,7 +323,7 @@ impl View for Buffers {
     }
 
     fn is_typing(&self) -> bool {
-        self.question.typed().is_some()
+        self.question.find.is_typing() || self.question.line.is_typing()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::data::Data;
 use crate::format;
+use crate::theme::Theme;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
@@ -24,7 +25,9 @@ const ORDERS: [SortBy; 3] = [SortBy::Size, SortBy::Address, SortBy::Time];
 
 #[derive(Debug, Clone)]
 pub(in crate::views) struct Question {
-    pub(in crate::views) operation: Prompt,
+    pub(in crate::views) find: Prompt,
+    /// Of operations whose name has this in it.
+    pub(in crate::views) operation: Option<String>,
     /// Frames of Python, of which one must have this.
     pub(in crate::views) line: Prompt,
     pub(in crate::views) class: Option<MemoryClass>,
@@ -39,7 +42,8 @@ pub(in crate::views) struct Question {
 impl Default for Question {
     fn default() -> Self {
         Self {
-            operation: Prompt::default(),
+            find: Prompt::default(),
+            operation: None,
             line: Prompt::default(),
             class: None,
             min_bytes: None,
@@ -75,25 +79,28 @@ impl Question {
         };
     }
 
-    /// What is being typed into: the line if that is, or else the operation.
+    /// What is being typed into: the line if that is, or else what is looked for.
     pub(super) fn prompt(&mut self) -> &mut Prompt {
         if self.line.is_typing() {
             &mut self.line
         } else {
-            &mut self.operation
+            &mut self.find
         }
     }
 
-    /// What is being typed, and of what.
-    pub(super) fn typed(&self) -> Option<(&'static str, &str)> {
-        let prompts = [("operation", &self.operation), ("Python line", &self.line)];
-        let mut typed = prompts.into_iter().filter(|(_, prompt)| prompt.is_typing());
-        typed.next().map(|(what, prompt)| (what, prompt.text()))
+    /// What is being typed, in words.
+    pub(super) fn typed(&self, theme: Theme) -> Option<String> {
+        if self.line.is_typing() {
+            let line = self.line.text();
+            return Some(format!("Python line has: {line}{}", theme.caret()));
+        }
+        self.find.said(theme).filter(|_| self.find.is_typing())
     }
 
     /// Whether some buffers are left out, other than by process.
     pub(super) fn is_narrow(&self) -> bool {
-        !self.operation.text().is_empty()
+        !self.find.text().is_empty()
+            || self.operation.is_some()
             || !self.line.text().is_empty()
             || self.class.is_some()
             || self.min_bytes.is_some()
@@ -113,7 +120,7 @@ impl Question {
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
         let device = self.device(data, chosen);
         let unique_id = device.and_then(|device| device.unique_id);
-        let [operation, python] = [&self.operation, &self.line].map(|prompt| {
+        let [find, python] = [&self.find, &self.line].map(|prompt| {
             let text = prompt.text();
             (!text.is_empty()).then(|| text.to_owned())
         });
@@ -124,8 +131,9 @@ impl Question {
                 .filter(|_| unique_id.is_none()),
             unique_id,
             class: self.class,
-            operation,
+            operation: self.operation.clone(),
             python,
+            find,
             min_bytes: self.min_bytes,
             since: self.since,
             ..BufferQuery::default()
@@ -162,7 +170,7 @@ impl Question {
     }
 
     pub(super) fn words(&self, data: &Data, chosen: &Chosen) -> Vec<String> {
-        let (text, line) = (self.operation.text(), self.line.text());
+        let (find, line) = (self.find.text(), self.line.text());
         [
             chosen.pid.map(|pid| format!("pid {pid}")),
             self.device(data, chosen)
@@ -170,8 +178,11 @@ impl Question {
             self.class.map(|class| class.to_string()),
             self.min_bytes
                 .map(|size| format!("at least {}", format::bytes(size))),
-            (!text.is_empty()).then(|| format!("operation has \"{text}\"")),
+            self.operation
+                .as_ref()
+                .map(|name| format!("operation has \"{name}\"")),
             (!line.is_empty()).then(|| format!("Python line has \"{line}\"")),
+            (!find.is_empty()).then(|| format!("find \"{find}\"")),
             self.since
                 .map(|since| format!("since {}", since_text(since, data))),
         ]

@@ -8,7 +8,9 @@ use crate::labels;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name, percent_of};
 use crate::views::usage;
-use crate::widgets::{Bar, Canvas, Cell, Column, Share, Table, left_of, percent, right_of, text};
+use crate::widgets::{
+    Bar, Canvas, Cell, Column, Prompt, Share, Table, left_of, percent, right_of, text,
+};
 use ratatui::layout::Rect;
 use std::rc::Rc;
 use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
@@ -163,8 +165,10 @@ pub(super) fn programs<'d>(
 }
 
 /// Sizes that have to be typed somewhere, exactly as they are typed.
-pub(super) fn sizes_to_use<'d>(device: &Device) -> Vec<Line<'d>> {
-    let sizes = labels::sizes_to_use(device).into_iter();
+pub(super) fn sizes_to_use<'d>(device: &Device, data: &Data) -> Vec<Line<'d>> {
+    let failures = data.failures.as_ref();
+    let failures = failures.map_or(&[][..], |fresh| &fresh.document.failures);
+    let sizes = labels::regions(device, failures).into_iter();
     let lines = sizes.map(|words| -> Line<'d> {
         Rc::new(move |canvas, area| {
             let words = [
@@ -177,8 +181,12 @@ pub(super) fn sizes_to_use<'d>(device: &Device) -> Vec<Line<'d>> {
     lines.collect()
 }
 
-pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
-    let rows = device.allocators.iter().map(|usage| {
+pub(super) fn allocators<'d>(device: &Device, find: &Prompt, theme: Theme) -> Vec<Line<'d>> {
+    let found = device.allocators.iter().filter(|usage| {
+        let numbers = [usage.pid.map(u64::from), usage.mesh];
+        find.finds([Some(class_name(usage.class))], numbers)
+    });
+    let rows = found.map(|usage| {
         let fragmented = usage.fragmented_permille().map(u64::from);
         let part = (scattered(fragmented), fragmented.unwrap_or(0));
         let bar = Bar::new(&[part], fragmented.map(|_known| 1000));
@@ -189,9 +197,16 @@ pub(super) fn allocators<'d>(device: &Device, theme: Theme) -> Vec<Line<'d>> {
 }
 
 /// The marks and the highest values since, the newest first.
-pub(super) fn marks<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Line<'d>> {
+pub(super) fn marks<'d>(
+    device: &Device,
+    find: &Prompt,
+    data: &Data,
+    theme: Theme,
+) -> Vec<Line<'d>> {
     let marks = data.marks().iter().zip(&device.peaks_since_marks);
-    let rows = marks.rev().map(|(mark, peaks)| {
+    let found =
+        marks.filter(|(mark, _peaks)| find.finds([Some(mark.name.as_str())], [Some(mark.number)]));
+    let rows = found.rev().map(|(mark, peaks)| {
         let sizes = [
             peaks.dram,
             peaks.l1,

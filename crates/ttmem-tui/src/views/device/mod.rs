@@ -20,7 +20,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, above, below, row_of, text};
+use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of, text};
 use chart::Chart;
 use details::Line;
 use ratatui::layout::Rect;
@@ -42,6 +42,8 @@ const WIDE: u16 = 170;
 const LEFT: u16 = 116;
 /// So many allocators stand before the figures of programs where there is one column.
 const FEW_ALLOCATORS: usize = 4;
+/// A chart shows at least so much time, so that the first seconds are no wild curve.
+const LEAST_SECONDS: u32 = 10;
 const CHART_ROWS: u16 = 6;
 /// Charts are put below each other when each has so many rows.
 const CHART_ROWS_OF_SEVERAL: u16 = 9;
@@ -55,6 +57,7 @@ pub(crate) struct DeviceView {
     /// Whether charts are as high as their highest value.
     zoomed: bool,
     scroll: Cursor,
+    find: Prompt,
     charts: Vec<(Rect, Series)>,
 }
 
@@ -65,6 +68,7 @@ impl Default for DeviceView {
             only: None,
             zoomed: false,
             scroll: Cursor::default(),
+            find: Prompt::default(),
             charts: Vec::new(),
         }
     }
@@ -95,6 +99,10 @@ impl DeviceView {
         } else {
             area
         };
+        if let Some(find) = self.find.said(canvas.theme) {
+            canvas.text(area, format!("allocators and marks, {find}"), Ink::Key);
+            return;
+        }
         let mut pen = canvas.pen(area, area.y);
         let mut put = |said: &str, ink: Ink| {
             pen.put(said, ink);
@@ -159,7 +167,9 @@ impl DeviceView {
                 series: *series,
                 device,
                 history: shown.map(|shown| (shown.history, shown.device)),
-                seconds: WINDOWS[self.window].0,
+                seconds: shown.map_or(WINDOWS[self.window].0, |shown| {
+                    shown.fitting(WINDOWS[self.window].0)
+                }),
                 zoomed: self.zoomed,
             };
             chart.draw(canvas, place);
@@ -198,6 +208,35 @@ struct Shown<'d> {
 }
 
 impl<'d> Shown<'d> {
+    /// The seconds of a window that there is something to show of.
+    fn fitting(&self, window: u32) -> u32 {
+        if self.seconds < window {
+            // What is older is on its way.
+            return window;
+        }
+        let known = |place: &usize| {
+            Series::ALL.iter().any(|series| {
+                series
+                    .values(self.device)
+                    .get(*place)
+                    .is_some_and(Option::is_some)
+            })
+        };
+        let first = (0..self.history.times.len()).find(known);
+        let first = first.and_then(|first| self.history.times.get(first));
+        let age = first.map_or(0, |first| {
+            let nanos = self
+                .history
+                .time
+                .unix_nanos()
+                .saturating_sub(first.unix_nanos());
+            nanos / 1_000_000_000 + u64::from(self.history.step_seconds)
+        });
+        u32::try_from(age)
+            .unwrap_or(window)
+            .clamp(LEAST_SECONDS.min(window), window)
+    }
+
     /// The history that was asked for, or while there is none the small one that all views have.
     fn of(device: &Device, data: &'d Data) -> Option<Self> {
         let asked = data.history.as_ref().map(|fresh| &fresh.document);
@@ -220,6 +259,7 @@ impl View for DeviceView {
             ("w W", "window"),
             ("s S", "series"),
             ("z", "zoom"),
+            ("/", "find"),
             ("j k", "scroll"),
             ("Enter", "map"),
         ]
@@ -250,12 +290,18 @@ impl View for DeviceView {
     }
 
     fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
-        vec![Document::History(WINDOWS[self.window].0)]
+        vec![
+            Document::History(WINDOWS[self.window].0),
+            Document::Failures,
+        ]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         let windows = WINDOWS.len();
         match key {
+            typed if self.find.is_typing() => self.find.handle(typed),
+            Key::Char('/') => self.find.begin(),
+            Key::Escape if !self.find.text().is_empty() => self.find.clear(),
             Key::Left | Key::Char('[' | 'p') => chosen.step(false, data),
             Key::Right | Key::Char(']' | 'n') => chosen.step(true, data),
             Key::Char('w') => self.window = (self.window + 1) % windows,
@@ -301,9 +347,9 @@ impl View for DeviceView {
         };
         let shown = Shown::of(device, data);
         let classes = details::classes(device, data, theme);
-        let classes = [classes, details::sizes_to_use(device)].concat();
-        let allocators = details::allocators(device, theme);
-        let marks = details::marks(device, data, theme);
+        let classes = [classes, details::sizes_to_use(device, data)].concat();
+        let allocators = details::allocators(device, &self.find, theme);
+        let marks = details::marks(device, &self.find, data, theme);
         let blank: Vec<Line<'_>> = vec![Rc::new(|_canvas, _area| {})];
         let width = if area.width >= WIDE {
             area.width - LEFT - 2
@@ -311,7 +357,9 @@ impl View for DeviceView {
             area.width
         };
         let programs = details::programs(device, data, width, theme);
-        let columns: Vec<Vec<Line<'_>>> = if area.width >= WIDE {
+        let columns: Vec<Vec<Line<'_>>> = if self.find.said(theme).is_some() {
+            vec![[allocators, marks].concat()]
+        } else if area.width >= WIDE {
             vec![
                 [classes, blank.clone(), allocators].concat(),
                 [programs, blank, marks].concat(),
@@ -352,5 +400,9 @@ impl View for DeviceView {
         if area.height > 1 {
             self.draw_choices(canvas, row_of(area, 1), shown.as_ref());
         }
+    }
+
+    fn is_typing(&self) -> bool {
+        self.find.is_typing()
     }
 }

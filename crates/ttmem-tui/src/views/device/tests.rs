@@ -51,6 +51,81 @@ fn one_figure_alone_zoomed_and_scrolled_to_the_end() {
 }
 
 #[test]
+fn the_axis_is_as_long_as_there_is_something_to_show() {
+    let mut data = BUSY.data();
+    let (_, history) = &mut data.history.as_mut().expect("a history").document;
+    let steps = history.times.len();
+    // Known for the last 40 steps of a second each.
+    history.step_seconds = 1;
+    let end = history.time.unix_nanos();
+    for (place, time) in history.times.iter_mut().enumerate() {
+        let ago = (steps - 1 - place) as u64;
+        *time = ttmem_api::Timestamp::from_unix_nanos(end - ago * 1_000_000_000);
+    }
+    for device in &mut history.devices {
+        for series in [&mut device.dram_bytes, &mut device.l1_bytes] {
+            for (place, value) in series.iter_mut().enumerate() {
+                *value = (steps - place <= 40).then_some(1 << 30);
+            }
+        }
+        for series in [
+            &mut device.l1_small_bytes,
+            &mut device.trace_bytes,
+            &mut device.occupied_bytes,
+            &mut device.cb_resident_bytes,
+            &mut device.cb_registered_bytes,
+            &mut device.kernel_registered_bytes,
+            &mut device.dram_largest_free_bytes,
+            &mut device.l1_largest_free_bytes,
+            &mut device.dispatches,
+        ] {
+            series.fill(None);
+        }
+    }
+    let device = &data.devices()[0];
+    let shown = Shown::of(device, &data).expect("a history");
+    assert_eq!(shown.fitting(600), 40);
+    assert_eq!(shown.fitting(20), 20, "never more than was asked for");
+    let screen = drawn(
+        &mut DeviceView::default(),
+        &data,
+        &Chosen::default(),
+        (80, 24),
+    );
+    assert!(screen.contains("23:59:20"), "{screen}");
+}
+
+#[test]
+fn a_refused_trace_says_how_large_its_region_must_be() {
+    let mut data = BUSY.data();
+    let refused = |device: u32, value: u64| {
+        let setting = serde_json::json!({
+            "name": "trace_region_size", "value": value, "bytes_per_bank": null,
+            "given": 1 << 20, "is_smallest": true,
+        });
+        serde_json::json!({
+            "verdict": "region_too_small", "sentence": "", "times": 1, "device_ids": [device],
+            "setting": setting, "unknown": [], "advice": [],
+        })
+    };
+    let other = data.devices()[1].id;
+    let failures = serde_json::json!({
+        "schema": 1, "omitted": 0,
+        "failures": [refused(other, 1 << 40), refused(data.devices()[0].id, 1 << 30)],
+    });
+    let failures = serde_json::from_value(failures).expect("a document");
+    data.apply(crate::data::Update::Failures(failures), data.now);
+    let screen = drawn(
+        &mut DeviceView::default(),
+        &data,
+        &Chosen::default(),
+        (120, 40),
+    );
+    let advice = "trace_region_size=1073741824 (a smaller region was refused as too small)";
+    assert!(screen.contains(advice), "{screen}");
+}
+
+#[test]
 fn a_window_is_asked_for_and_until_it_comes_the_screen_says_so() {
     let data = BUSY.data();
     let mut chosen = Chosen::default();

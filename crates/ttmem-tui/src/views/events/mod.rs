@@ -54,7 +54,7 @@ enum Why {
 impl View for Events {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
-            ("/", "filter"),
+            ("/", "find"),
             ("Space", "pause"),
             ("e E", "kind"),
             ("j k", "scroll"),
@@ -80,6 +80,12 @@ impl View for Events {
 
     fn streams_events(&self) -> bool {
         true
+    }
+
+    fn samples_events(&self, chosen: &Chosen) -> bool {
+        // Who looks for something wants it found among all.
+        let looks = !self.filter.text().is_empty() || chosen.pid.is_some();
+        !looks && self.family == Family::All
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -280,7 +286,7 @@ impl Events {
         if data.tail.missed > 0 {
             let missed = format::counted(data.tail.missed, "event");
             parts.push((
-                format!("{missed} missed: this reader was too slow"),
+                format!("{missed} missed: more than this reader can take"),
                 Ink::Warning,
             ));
         }
@@ -299,7 +305,7 @@ impl Events {
                 Row::Event(place) => line::cells(tail.at(place)?, theme),
                 Row::Missing(_, missed) => {
                     let missed = format::counted(missed, "event");
-                    note(&format!("{missed} did not come"), theme)
+                    note(&format!("{missed} not shown"), theme)
                 }
                 Row::Restart(_) => note("the server was started anew", theme),
             })

@@ -8,11 +8,11 @@ use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes, percent_of};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Share, Table, below, left_of, percent, right_of, row_of,
-    text,
+    Bar, Canvas, Cell, Column, Cursor, Prompt, Share, Table, below, left_of, percent, right_of,
+    row_of, text,
 };
 use ratatui::layout::Rect;
-use ttmem_api::BlockMap;
+use ttmem_api::{Block, BlockMap, Stretch};
 
 const ADDRESSES: u16 = 13;
 const MOST_CELLS: u32 = 4096;
@@ -55,7 +55,7 @@ pub(super) fn draw(
     canvas: &mut Canvas<'_>,
     area: Rect,
     map: &BlockMap,
-    cursor: &mut Cursor,
+    (cursor, find): (&mut Cursor, &Prompt),
     data: &Data,
 ) {
     let area = area.intersection(canvas.area);
@@ -68,7 +68,10 @@ pub(super) fn draw(
     draw_cells(canvas, cells.intersection(area), map);
     let top = (cells.bottom() + 1).min(area.bottom());
     let lists = below(area, top - area.y);
-    draw_lists(canvas, lists, map, cursor, data);
+    draw_lists(canvas, lists, map, (cursor, find), data);
+    if let Some(find) = find.said(canvas.theme) {
+        canvas.text(row_of(area, 3), find, Ink::Key);
+    }
 }
 
 fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data) {
@@ -184,11 +187,20 @@ fn sign(taken: u64, size: u64, theme: Theme) -> Option<char> {
     }
 }
 
+pub(super) fn is_found(block: &Block, find: &Prompt) -> bool {
+    let numbers = [
+        Some(block.address),
+        block.pid.map(u64::from),
+        Some(block.buffer.0),
+    ];
+    find.finds([block.operation.as_deref()], numbers)
+}
+
 fn draw_lists(
     canvas: &mut Canvas<'_>,
     area: Rect,
     map: &BlockMap,
-    cursor: &mut Cursor,
+    (cursor, find): (&mut Cursor, &Prompt),
     data: &Data,
 ) {
     let theme = canvas.theme;
@@ -197,7 +209,12 @@ fn draw_lists(
     let width = (area.width - right - u16::from(right > 0) * 2).min(120);
     let left = left_of(area, width);
     let blocks = Table::of(BLOCKS);
-    blocks.draw_all(canvas, left, cursor, &map.largest, |block| {
+    let found: Vec<&Block> = map
+        .largest
+        .iter()
+        .filter(|block| is_found(block, find))
+        .collect();
+    blocks.draw_all(canvas, left, cursor, &found, |block| {
         let unknown = || Cell::faint(theme.unknown());
         let operation = block.operation.as_deref();
         let operation = origin(operation, block.line.as_deref(), left.width < NARROW);
@@ -219,7 +236,9 @@ fn draw_lists(
     });
     if right > 0 {
         let place = left_of(right_of(area, left.width + 2), right);
-        Table::of(FREE).draw_first(canvas, place, &map.free, |hole| {
+        let found = |hole: &&Stretch| find.finds([Some("free")], [Some(hole.address)]);
+        let holes: Vec<&Stretch> = map.free.iter().filter(found).collect();
+        Table::of(FREE).draw_first(canvas, place, &holes, |hole| {
             let share = percent_of(hole.size_bytes, map.free_bytes, theme);
             vec![
                 Cell::new(format!("{:#x}", hole.address)),

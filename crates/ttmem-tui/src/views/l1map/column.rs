@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, Column, Cursor, Table};
+use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp, short_line};
@@ -12,9 +12,9 @@ const SEGMENTS: &[Column] = &[
     Column::figures("ADDRESS", 8, 0),
     Column::figures("SIZE", 10, 0),
     Column::words("KIND", 10, 0),
-    Column::words("OWNER", 6, 2).growing(),
+    Column::words("OWNER", 14, 0).growing(),
     Column::figures("PID", 7, 3),
-    Column::figures("AGE", 6, 1),
+    Column::figures("AGE", 6, 2),
     Column::figures("MORE", 4, 5),
     Column::words("BUFFER", 18, 4),
 ];
@@ -249,26 +249,31 @@ impl Run {
     }
 }
 
-/// Draws the list: as the bar, the highest address first.
+/// What a search finds on a core: as the bar, the highest address first.
+pub(super) fn found<'c>(core: &'c L1Column, find: &Prompt) -> Vec<&'c Segment> {
+    let segments = core.segments.iter().rev();
+    let is_found = |segment: &&Segment| {
+        let names = [segment.owner.as_deref(), Some(name(segment))];
+        let buffer = segment.buffer.map(|id| id.0);
+        find.finds(
+            names,
+            [Some(segment.address), segment.pid.map(u64::from), buffer],
+        )
+    };
+    segments.filter(is_found).collect()
+}
+
 pub(super) fn draw_list(
     canvas: &mut Canvas<'_>,
     area: Rect,
-    core: &L1Column,
+    segments: &[&Segment],
     cursor: &mut Cursor,
     data: &Data,
 ) {
     let theme = canvas.theme;
-    let table = Table::of(SEGMENTS);
-    let rows = core.segments.len() as u64;
-    table.draw(canvas, area, cursor, rows, |row| {
-        let segment = at(core, row)?;
-        Some(cells(segment, area.width < NARROW, data, theme))
+    Table::of(SEGMENTS).draw_all(canvas, area, cursor, segments, |segment| {
+        cells(segment, area.width < NARROW, data, theme)
     });
-}
-
-pub(super) fn at(core: &L1Column, row: u64) -> Option<&Segment> {
-    let row = usize::try_from(row).ok()?;
-    core.segments.iter().rev().nth(row)
 }
 
 /// The row of the list where storage and buffers may meet: what is below the lowest buffer.

@@ -33,7 +33,7 @@ pub(super) fn draw_core(canvas: &mut Canvas<'_>, area: Rect, map: &L1Map, chosen
     let Some(core) = core_at(map, chosen) else {
         return 0;
     };
-    let place = |address: Option<u64>| known(address.map(|at| format!("{at:#x}")), theme);
+    let place = |address: Option<u64>| known(address.map(|at| format!("{at} ({at:#x})")), theme);
     let share = percent_of(core.occupied_bytes, map.bytes_per_core, theme);
     let used = format!("{} {share}", known_bytes(core.occupied_bytes, theme));
     // The server also reports the gap of a core without storage, or without buffers.

@@ -22,7 +22,7 @@ use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::labels;
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, above, below, left_of, right_of, row_of};
+use crate::widgets::{Canvas, Cursor, Prompt, above, below, left_of, right_of, row_of};
 use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::layout::Rect;
@@ -48,6 +48,7 @@ pub(crate) struct L1MapView {
     /// Whether arrows move in the list rather than in the grid.
     in_list: bool,
     segment: Cursor,
+    find: Prompt,
     /// The core at whose gap the list was opened.
     opened: Option<(DeviceKey, Place)>,
     block: Cursor,
@@ -116,7 +117,7 @@ impl L1MapView {
     fn draw_summary(
         canvas: &mut Canvas<'_>,
         area: Rect,
-        (map, refused): (&L1Map, Option<&Refused>),
+        (map, refused): (&L1Map, Option<&Refused<'_>>),
         data: &Data,
     ) {
         let theme = canvas.theme;
@@ -221,6 +222,9 @@ impl L1MapView {
         if self.in_list {
             title.push_str("; arrows move here");
         }
+        if let Some(find) = self.find.said(theme) {
+            title.push_str(&format!("; {find}"));
+        }
         let ink = if here { Ink::Strong } else { Ink::Faint };
         canvas.text(area, title, ink);
         let Some(shown) = shown else { return };
@@ -237,13 +241,14 @@ impl L1MapView {
         let bar_width = if labels { 38 } else { 5 };
         let body = below(area, 1);
         let list = right_of(body, bar_width);
-        column::draw_list(canvas, list, shown, &mut self.segment, data);
+        let found = column::found(shown, &self.find);
+        column::draw_list(canvas, list, &found, &mut self.segment, data);
         let bar = left_of(body, bar_width);
-        let marked = column::at(shown, self.segment.row);
+        let marked = found.get(self.segment.place()).copied();
         column::draw_bar(canvas, bar, shown, marked, labels);
         if let Some(refused) = Refused::latest(device, data) {
             let bottom = map.reserved_bytes.unwrap_or(0);
-            let span = (bottom, refused.end, refused.limit);
+            let span = (bottom, refused.clash.storage_end, refused.clash.limit);
             column::draw_refused(canvas, bar, (shown, labels), span);
         }
     }
@@ -261,6 +266,7 @@ impl View for L1MapView {
                 ("arrows", "core"),
                 ("[ ]", "device"),
                 ("d t l", "DRAM TRACE L1"),
+                ("/", "find"),
                 ("Enter", "list"),
                 ("PgUp PgDn", "scroll"),
             ],
@@ -268,6 +274,7 @@ impl View for L1MapView {
                 ("Esc", "cores"),
                 ("[ ]", "device"),
                 ("d t l", "DRAM TRACE L1"),
+                ("/", "find"),
                 ("j k", "blocks"),
             ],
         }
@@ -304,11 +311,14 @@ impl View for L1MapView {
                 return vec![Document::Blocks(key, class, self.cells.unwrap_or(256))];
             }
         };
-        vec![map, Document::LastEvents]
+        vec![map]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         match key {
+            typed if self.find.is_typing() => self.find.handle(typed),
+            Key::Char('/') => self.find.begin(),
+            Key::Escape if !self.find.text().is_empty() => self.find.clear(),
             Key::Char('[' | 'p') => chosen.step(false, data),
             Key::Char(']' | 'n') => chosen.step(true, data),
             Key::Char('d') => self.turn(MemoryClass::Dram),
@@ -361,10 +371,14 @@ impl View for L1MapView {
             },
             Page::Banks(class) => match blocks_of(device, class, data) {
                 Some(map) => {
-                    banks::draw(canvas, body, map, &mut self.block, data);
+                    banks::draw(canvas, body, map, (&mut self.block, &self.find), data);
                 }
                 None => draw_waiting(canvas, body, class_name(class), device),
             },
         }
+    }
+
+    fn is_typing(&self) -> bool {
+        self.find.is_typing()
     }
 }

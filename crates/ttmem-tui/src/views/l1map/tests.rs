@@ -64,6 +64,46 @@ fn the_narrow_core_is_found_and_warned_of() {
     }
 }
 
+fn typed(view: &mut L1MapView, text: &str, data: &Data) {
+    let keys: Vec<Key> = text.chars().map(Key::Char).collect();
+    press(view, &keys, data, &mut Chosen::default());
+}
+
+#[test]
+fn an_address_is_found_in_decimal_and_hex_in_both_lists() {
+    let data = busy_with((5, 6));
+    let map = &data.l1map.as_ref().expect("a map").document.1;
+    let core = map.core.as_ref().expect("a core");
+    for address in ["0xbbc60", "769120"] {
+        let mut view = L1MapView {
+            core: Some((5, 6)),
+            ..L1MapView::default()
+        };
+        typed(&mut view, &format!("/{address}"), &data);
+        let found = column::found(core, &view.find);
+        let found: Vec<u64> = found.iter().map(|segment| segment.address).collect();
+        assert_eq!(found, [0xb_bc60], "{address}");
+        let screen = drawn(&mut view, &data, &Chosen::default(), (200, 47));
+        assert!(screen.contains(&format!("find: {address}")), "{screen}");
+        assert!(screen.contains("0xbbc60   12.0 KiB · free"), "{screen}");
+    }
+    let blocks = &data.blocks.as_ref().expect("banks").document.1;
+    let wanted = blocks.largest[1].address;
+    for address in [format!("{wanted:#x}"), wanted.to_string()] {
+        let mut view = L1MapView {
+            page: Page::Banks(MemoryClass::Dram),
+            ..L1MapView::default()
+        };
+        typed(&mut view, &format!("/{address}"), &data);
+        let found = blocks.largest.iter();
+        let found = found.filter(|block| banks::is_found(block, &view.find));
+        let found: Vec<u64> = found.map(|block| block.address).collect();
+        assert_eq!(found, [wanted], "{address}");
+        let screen = drawn(&mut view, &data, &Chosen::default(), (200, 47));
+        assert!(screen.contains(&format!("find: {address}")), "{screen}");
+    }
+}
+
 #[test]
 fn a_clash_is_said_and_marked() {
     let mut data = busy_with((0, 0));
@@ -274,7 +314,6 @@ fn a_grid_that_does_not_fit_goes_along_with_the_chosen_core() {
 
 #[test]
 fn a_refused_program_is_hatched_over_what_it_met() {
-    use ttmem_api::{EventFields, FieldValue, LastEvent, LastEvents, SCHEMA};
     let world = World {
         devices: 1,
         processes: 1,
@@ -291,31 +330,19 @@ fn a_refused_program_is_hatched_over_what_it_met() {
         .find(is_buffer)
         .expect("a buffer")
         .address;
-    let numbers = [
-        ("program", 7),
-        ("region_end", lowest + 300_000),
-        ("limit", lowest),
-    ];
-    let fields = numbers.map(|(name, number)| (name.to_owned(), FieldValue::Number(number)));
-    let clash = LastEvent {
-        time: world::ago(5),
-        pid: Some(70_100),
-        process: None,
-        recovered: false,
-        event: "clashed".to_owned(),
-        fields: EventFields(fields.to_vec()),
-    };
-    let events = LastEvents {
-        schema: SCHEMA,
-        events: vec![clash],
-    };
+    let mut failures = data.failures.take().expect("this world has some").document;
+    let failure = &mut failures.failures[1];
+    failure.last_time = Some(world::ago(5));
+    let clash = failure.clash.as_mut().expect("the second is a clash");
+    (clash.program, clash.storage_end, clash.limit) = (Some(7), lowest + 300_000, lowest);
+    clash.overlap_bytes = 300_000;
     let before = drawn(
         &mut L1MapView::default(),
         &data,
         &Chosen::default(),
         (120, 40),
     );
-    data.apply(crate::data::Update::LastEvents(events), data.now);
+    data.apply(crate::data::Update::Failures(failures), data.now);
     let screen = drawn(
         &mut L1MapView::default(),
         &data,

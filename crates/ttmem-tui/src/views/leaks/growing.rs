@@ -4,7 +4,7 @@ use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::known;
-use crate::widgets::{Canvas, below, row_of};
+use crate::widgets::{Canvas, Prompt, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{LeakGroup, Leaks};
 
@@ -12,12 +12,12 @@ use ttmem_api::{LeakGroup, Leaks};
 const ROWS: usize = 4;
 
 /// Draws both; what is left below. Without either nothing is drawn.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, data: &Data, find: &Prompt) -> Rect {
     let Some(leaks) = data.leaks.as_ref().map(|fresh| &fresh.document) else {
         return area;
     };
     let theme = canvas.theme;
-    let lines = lines(leaks, theme);
+    let lines = lines(leaks, find, theme);
     let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     // The groups below are never pushed out.
     if rows == 0 || rows.saturating_add(6) > area.height {
@@ -31,15 +31,28 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
 
 type Line = Vec<(String, Ink)>;
 
-fn lines(leaks: &Leaks, theme: Theme) -> Vec<Line> {
-    let growing = leaks.growing.iter().map(|growing| {
+fn lines(leaks: &Leaks, find: &Prompt, theme: Theme) -> Vec<Line> {
+    let found = |group: &LeakGroup| {
+        let LeakGroup {
+            line,
+            operation,
+            process,
+            ..
+        } = group;
+        let names = [line, operation, process].map(Option::as_deref);
+        find.finds(names, [group.pid.map(u64::from)])
+    };
+    let growing = leaks.growing.iter();
+    let growing = growing.filter(|growing| found(&growing.group));
+    let growing = growing.map(|growing| {
         vec![
             ("growing  ".to_owned(), Ink::Warning),
             (growing.sentence(), Ink::Strong),
             (about(&growing.group, theme), Ink::Faint),
         ]
     });
-    let held = leaks.held_at_close.iter().filter(|held| !held.growing);
+    let held = leaks.held_at_close.iter();
+    let held = held.filter(|held| !held.growing && found(&held.group));
     let held = held.map(|held| {
         let group = &held.group;
         vec![
@@ -73,53 +86,36 @@ fn about(group: &LeakGroup, theme: Theme) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::screen::THEME;
-    use ttmem_api::{GrowingGroup, HeldAtClose, SCHEMA, Timestamp};
+    use crate::testing::{leaks, screen::THEME};
 
-    fn group(line: &str, bytes: u64) -> LeakGroup {
-        LeakGroup {
-            pid: Some(7),
-            process: None,
-            departed: false,
-            line: Some(format!("/m/{line} forward")),
-            operation: Some("ttnn::empty".to_owned()),
-            class: None,
-            buffers: 2,
-            bytes,
-            each_bytes: Some(bytes / 2),
-        }
+    fn texts(find: &Prompt) -> Vec<String> {
+        let lines = lines(&leaks(), find, THEME);
+        let text = |line: &Line| line.iter().map(|(part, _)| part.as_str()).collect();
+        lines.iter().map(text).collect()
     }
 
     #[test]
     fn growth_comes_first_and_what_was_held_says_so() {
-        let held = |line, growing| HeldAtClose {
-            group: group(line, 4096),
-            growing,
-        };
-        let leaks = Leaks {
-            schema: SCHEMA,
-            time: Timestamp::from_unix_nanos(0),
-            growing: vec![GrowingGroup {
-                group: group("model.py:57", 8 << 20),
-                mark: Some("step".to_owned()),
-                since: 3,
-                steps: 4,
-                bytes_per_step: 2 << 20,
-            }],
-            held_at_close: vec![held("model.py:57", true), held("cache.py:9", false)],
-            left_out: 0,
-        };
-        let text = |line: &Line| {
-            line.iter()
-                .map(|(part, _)| part.as_str())
-                .collect::<String>()
-        };
-        let lines: Vec<String> = lines(&leaks, THEME).iter().map(text).collect();
+        let lines = texts(&Prompt::default());
         assert_eq!(lines.len(), 2, "{lines:?}");
         let first = "growing  +2.0 MiB per step since step 3, model.py:57";
         assert!(lines[0].starts_with(first), "{lines:?}");
         assert!(lines[0].contains("2 buffers of 4.0 MiB"), "{lines:?}");
         let second = "held at close  4.0 KiB, cache.py:9";
         assert!(lines[1].starts_with(second), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_looked_for_is_found_here_as_well() {
+        for (text, found) in [
+            ("CACHE.py", 1),
+            ("ttnn::empty", 2),
+            ("4242", 2),
+            ("none", 0),
+        ] {
+            let mut find = Prompt::default();
+            find.set(text);
+            assert_eq!(texts(&find).len(), found, "{text}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::format;
 use crate::labels::departure;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, owner};
-use crate::widgets::{Canvas, Cell, Column, Table};
+use crate::widgets::{Canvas, Cell, Column, Prompt, Table};
 use ratatui::layout::Rect;
 use ttmem_api::Process;
 
@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
     Column::figures("AGO", 11, 2),
 ];
 
-pub(super) fn processes(data: &Data) -> Vec<&Process> {
+pub(super) fn processes<'d>(data: &'d Data, find: &Prompt) -> Vec<&'d Process> {
     let bytes = |process: &Process| {
         let released = process
             .released
@@ -31,7 +31,10 @@ pub(super) fn processes(data: &Data) -> Vec<&Process> {
         let released = process.released.as_ref();
         process.leak_candidates.buffers > 0 || released.is_some_and(|released| released.buffers > 0)
     };
-    let mut shown: Vec<&Process> = data.processes().iter().filter(held).collect();
+    let found =
+        |process: &&Process| find.finds([process.name.as_deref()], [process.pid.map(u64::from)]);
+    let shown = data.processes().iter().filter(held).filter(found);
+    let mut shown: Vec<&Process> = shown.collect();
     shown.sort_by_key(|process| std::cmp::Reverse(bytes(process)));
     shown
 }

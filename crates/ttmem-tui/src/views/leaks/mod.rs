@@ -19,7 +19,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Cursor, above, below, row_of};
+use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
@@ -32,6 +32,7 @@ pub(crate) struct Leaks {
     mark: Option<Mark>,
     by: Option<GroupBy>,
     only_device: bool,
+    find: Prompt,
     cursor: Cursor,
     opened: Option<Opened>,
     note: Option<&'static str>,
@@ -68,6 +69,7 @@ impl Leaks {
         let question = Question {
             since: Some(mark.time),
             only_device: self.only_device,
+            find: self.find.clone(),
             ..Question::default()
         };
         Some(question.groups(data, chosen, self.by()))
@@ -144,6 +146,8 @@ impl Leaks {
             (name.to_owned(), Ink::Strong),
             (format!("{dot}{time} UTC, {age} ago"), Ink::Faint),
         ];
+        let find = self.find.said(theme).filter(|_| self.opened.is_none());
+        parts.extend(find.map(|find| (format!("{dot}{find}"), Ink::Key)));
         let pid = chosen.pid.filter(|_| self.opened.is_none());
         parts.extend(pid.map(|pid| (format!("{dot}pid {pid}"), Ink::Key)));
         let only_device = self.only_device && self.opened.is_none();
@@ -178,10 +182,15 @@ impl Leaks {
     }
 }
 
-/// How many of some rows each part gets: what it needs, and of what is short an equal share.
-fn shared(needed: [u16; 3], rows: u16) -> [u16; 3] {
-    let mut given = [0; 3];
-    let mut left = rows;
+/// How many of some rows each part gets: its least if all of them have that, then an equal share of
+/// what is left, up to what it needs.
+fn shared(needed: [u16; 3], least: [u16; 3], rows: u16) -> [u16; 3] {
+    let least: [u16; 3] = std::array::from_fn(|part| needed[part].min(least[part]));
+    let sum: u16 = least.iter().fold(0, |sum, rows| sum.saturating_add(*rows));
+    let (mut given, mut left) = match rows.checked_sub(sum) {
+        Some(left) => (least, left),
+        None => ([0; 3], rows),
+    };
     for _round in 0..needed.len() {
         let open = (0..3).filter(|part| given[*part] < needed[*part]);
         let open: Vec<usize> = open.collect();
@@ -194,6 +203,12 @@ fn shared(needed: [u16; 3], rows: u16) -> [u16; 3] {
     }
     given
 }
+
+/// From so many rows on, caveat and doubt have a line each.
+const AIRY: u16 = 24;
+
+/// The least rows of groups, of devices (a board of eight) and of processes.
+const LEAST: [u16; 3] = [3, 8 + 1 + growth::OTHER_ROWS, 3];
 
 const CAVEAT: &str = "Held is not leaked: weights, caches and running work are held on purpose.";
 
@@ -223,6 +238,7 @@ impl View for Leaks {
         const KEYS: &[KeyHelp] = &[
             ("m", "set mark"),
             ("[ ]", "mark"),
+            ("/", "find"),
             ("b", "group by"),
             ("Enter", "buffers"),
             ("d", "device only"),
@@ -270,12 +286,18 @@ impl View for Leaks {
             }
             return opened.list.handle(key, data, chosen);
         }
+        if self.find.is_typing() {
+            self.find.handle(key);
+            self.cursor = Cursor::default();
+            return Outcome::Handled;
+        }
         self.note = None;
         self.cursor.rows = self.rows(data, chosen);
         if self.cursor.handle(key) {
             return Outcome::Handled;
         }
         match key {
+            Key::Char('/') => self.find.begin(),
             Key::Char('[') => self.step_mark(false, data),
             Key::Char(']') => self.step_mark(true, data),
             Key::Char('b') => self.by = Some(around(&WAYS, self.by(), true)),
@@ -286,8 +308,11 @@ impl View for Leaks {
                 self.enter(data, chosen);
                 return Outcome::Handled;
             }
-            Key::Escape if self.only_device || chosen.pid.is_some() => {
+            Key::Escape
+                if self.only_device || chosen.pid.is_some() || !self.find.text().is_empty() =>
+            {
                 self.only_device = false;
+                self.find.clear();
                 chosen.pid = None;
             }
             _other => return Outcome::Unused,
@@ -312,22 +337,25 @@ impl View for Leaks {
             opened.list.draw(canvas, list, data, chosen);
             return;
         }
-        let held = held::processes(data);
+        let held = held::processes(data, &self.find);
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
-            area = growing::draw(canvas, area, data);
+            area = growing::draw(canvas, area, data, &self.find);
             if !held.is_empty() {
                 held::draw(canvas, area, &held, data);
             }
             return;
         };
         self.draw_sum(canvas, row_of(area, 1), data, chosen);
-        canvas.text(row_of(area, 2), CAVEAT, Ink::Faint);
+        // A doubt matters more than the caveat, where there is no room for both.
         let doubt = self.note.map(str::to_owned).or_else(|| doubt(data));
+        let airy = area.height >= AIRY;
+        let caveat = if doubt.is_some() && !airy { "" } else { CAVEAT };
+        canvas.text(row_of(area, 2), caveat, Ink::Faint);
         if let Some(doubt) = doubt {
-            canvas.text(row_of(area, 3), doubt, Ink::Warning);
+            canvas.text(row_of(area, 2 + u16::from(airy)), doubt, Ink::Warning);
         }
-        area = growing::draw(canvas, below(area, 4), data);
+        area = growing::draw(canvas, below(area, 3 + u16::from(airy)), data, &self.find);
         // What each part would take, with a blank row before it.
         let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
             0 => 0,
@@ -339,7 +367,7 @@ impl View for Leaks {
             part(data.devices().len(), growth::OTHER_ROWS),
             part(held.len(), 1),
         ];
-        let [groups_high, devices, held_high] = shared(needed, area.height);
+        let [groups_high, devices, held_high] = shared(needed, LEAST, area.height);
         let groups_area = above(area, groups_high);
         if let Some(groups) = self.sums(data, chosen) {
             groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
@@ -366,7 +394,9 @@ impl View for Leaks {
     }
 
     fn is_typing(&self) -> bool {
-        let opened = self.opened.as_ref();
-        opened.is_some_and(|opened| opened.list.is_typing())
+        match &self.opened {
+            Some(opened) => opened.list.is_typing(),
+            None => self.find.is_typing(),
+        }
     }
 }

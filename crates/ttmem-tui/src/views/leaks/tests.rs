@@ -55,6 +55,46 @@ fn press(view: &mut Leaks, data: &mut Data, chosen: &mut Chosen, keys: &str) {
 }
 
 #[test]
+fn a_board_of_eight_is_seen_whole_on_a_small_screen() {
+    let chosen = Chosen::default();
+    for rows in [20, 21] {
+        let (mut view, mut data) = (Leaks::default(), WORLD.data());
+        assert_eq!(data.devices().len(), 8);
+        assert!(!held::processes(&data, &Prompt::default()).is_empty());
+        answer(&view, &mut data, &chosen);
+        let screen = drawn(&mut view, &data, &chosen, (80, rows));
+        for device in data.devices() {
+            let id = device.id.to_string();
+            let row = |line: &str| {
+                let name = line.split_whitespace().next().unwrap_or_default();
+                name.trim_end_matches('R') == id && line.contains("iB")
+            };
+            assert!(
+                screen.lines().any(row),
+                "device {id} of {rows} rows:\n{screen}"
+            );
+        }
+        for heading in ["OPERATION", "DEVICE", "PROCESS"] {
+            let heading = |line: &str| line.starts_with(heading);
+            assert!(screen.lines().any(heading), "{screen}");
+        }
+    }
+}
+
+#[test]
+fn a_search_goes_to_the_server_and_to_the_processes() {
+    let (mut view, mut data, mut chosen) = (Leaks::default(), WORLD.data(), Chosen::default());
+    answer(&view, &mut data, &chosen);
+    press(&mut view, &mut data, &mut chosen, "/0xAbc");
+    let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
+    assert_eq!(asked.find.as_deref(), Some("0xAbc"));
+    assert!(view.is_typing());
+    let screen = drawn(&mut view, &data, &chosen, (120, 40));
+    assert!(screen.contains("find: 0xAbc"), "{screen}");
+    assert!(!screen.contains("PROCESS"), "none has that name:\n{screen}");
+}
+
+#[test]
 fn screens() {
     screen::assert_in_every_world("leaks", || Box::<Leaks>::default());
 }
@@ -69,6 +109,11 @@ fn screens_of_what_was_chosen() {
             let name = format!("leaks/state_{state}_{}x{}", size.0, size.1);
             assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         }
+        let (mut view, mut data, chosen) = (Leaks::default(), two_marks(), Chosen::default());
+        answer(&view, &mut data, &chosen);
+        data.apply(Update::Leaks(Box::new(testing::leaks())), Instant::now());
+        let name = format!("leaks/state_growing_{}x{}", size.0, size.1);
+        assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         let mut data = WORLD.data();
         data.snapshot.as_mut().unwrap().document.marks.clear();
         let screen = drawn(&mut Leaks::default(), &data, &Chosen::default(), size);

@@ -6,12 +6,15 @@ use crate::format;
 use crate::labels;
 use crate::theme::Ink;
 use crate::views::naming::{known_bytes, percent_of};
-use crate::widgets::{Area, Canvas, draw_area, left_of, panel, right_of};
+use crate::widgets::{Area, Canvas, draw_area, left_of, panel, right_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::{DeviceHistory, History, Timestamp};
 
 /// Narrower, one graph is enough.
 const TWO_GRAPHS: u16 = 70;
+
+/// Columns of a panel's upper border that its title cannot have.
+const BORDERS: usize = 6;
 
 /// A graph shows at least so much time, so that the first seconds are no wild curve.
 const LEAST_SECONDS: u64 = 10;
@@ -62,13 +65,19 @@ fn draw_one(canvas: &mut Canvas<'_>, area: Rect, data: &Data, graph: &Graph) {
         let whole = both.map(|(whole, more)| whole.saturating_add(more));
         (used.saturating_add(memory.used), whole)
     });
+    let share = percent_of(used, whole, theme);
     let title = format!(
-        "{} {}: {} of {}",
+        "{} {share}: {} of {}",
         graph.name,
-        percent_of(used, whole, theme),
         format::bytes(used),
         labels::on_devices_of(known_bytes(whole, theme), devices.len()),
     );
+    // What a figure is of is never cut off.
+    let title = if text::width(&title) + BORDERS > usize::from(area.width) {
+        labels::on_devices_of(format!("{} {share}", graph.name), devices.len())
+    } else {
+        title
+    };
     let inner = panel(canvas, area, &title, false);
     let Some(recent) = &data.recent else {
         canvas.text(inner, "nothing known yet", Ink::Faint);

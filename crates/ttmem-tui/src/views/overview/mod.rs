@@ -100,7 +100,7 @@ impl Overview {
         if area.height < 4 || data.processes().is_empty() {
             return;
         }
-        let title = self.processes.title(data);
+        let title = self.processes.title(data, canvas.theme);
         let inner = panel(canvas, area, &title, false);
         self.processes.draw_top(canvas, inner, data);
     }
@@ -144,6 +144,7 @@ impl View for Overview {
         &[
             ("arrows", "choose"),
             ("Enter", "device"),
+            ("/", "find"),
             ("2", "processes"),
         ]
     }
@@ -169,6 +170,9 @@ impl View for Overview {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
+        if self.processes.find(key, data) {
+            return Outcome::Handled;
+        }
         let place = chosen.place(data);
         let last = data.devices().len().saturating_sub(1);
         let moved = |rows| self.plan.map_or(place, |plan| plan.moved(place, rows));
@@ -224,7 +228,7 @@ impl View for Overview {
             return;
         }
         self.count_holders(data);
-        let plan = Plan::of(data.devices(), area, !data.processes().is_empty());
+        let plan = Plan::of(data.devices(), area, data.processes().len());
         self.plan = Some(plan);
         graph::draw(canvas, plan.graph, data);
         self.draw_devices(canvas, &plan, data, chosen.place(data));
@@ -234,5 +238,9 @@ impl View for Overview {
     fn hidden_rows(&self) -> u64 {
         let devices = self.plan.map_or(0, |plan| plan.hidden(self.drawn.len()));
         devices.saturating_add(self.processes.hidden_rows())
+    }
+
+    fn is_typing(&self) -> bool {
+        self.processes.is_typing()
     }
 }

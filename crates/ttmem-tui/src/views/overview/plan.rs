@@ -63,17 +63,22 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn of(devices: &[Device], area: Rect, has_processes: bool) -> Self {
+    pub(crate) fn of(devices: &[Device], area: Rect, processes: usize) -> Self {
         let trays = devices.len() > TRAY
             && devices.iter().all(|device| {
                 let board = device.board.as_deref().unwrap_or_default();
                 board.to_lowercase().contains("galaxy")
             });
-        let processes = match area.height {
+        let listed = match area.height {
             0..10 => 0,
-            _room if has_processes => LEAST_PROCESSES,
-            _room => 0,
+            _room => u16::try_from(processes).unwrap_or(u16::MAX),
         };
+        // All of them, and the least that is always there.
+        let wanted = match listed {
+            0 => 0,
+            listed => listed.saturating_add(BORDER + 1).max(LEAST_PROCESSES),
+        };
+        let processes = wanted.min(LEAST_PROCESSES);
         let tall = (area.height / 4).clamp(5, 12);
         let graphs = if area.height < 16 {
             [0, 0, 0]
@@ -89,9 +94,16 @@ impl Plan {
                 let fits = graph + needed + processes <= area.height;
                 let wide_enough =
                     size == Size::Tiny || width_of(inner, columns, trays) >= size.least_width();
-                let plan = Self::cut(area, (graph, needed), (size, columns, trays), count);
                 if fits && wide_enough {
-                    return plan;
+                    // Rows that nobody needs make the curves better to read.
+                    let spare = area
+                        .height
+                        .saturating_sub(graph + needed)
+                        .saturating_sub(wanted);
+                    let most = (area.height / 2).saturating_sub(graph);
+                    let more = if graph > 0 { spare.min(most) } else { 0 };
+                    let rows = (graph + more, needed);
+                    return Self::cut(area, rows, (size, columns, trays), count);
                 }
             }
         }

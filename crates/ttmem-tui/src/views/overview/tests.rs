@@ -234,11 +234,7 @@ fn warnings_say_what_is_wrong() {
 #[test]
 fn the_most_that_fits_is_drawn() {
     let planned = |number: u32, (width, height)| {
-        let plan = Plan::of(
-            devices(number).devices(),
-            Rect::new(0, 0, width, height),
-            true,
-        );
+        let plan = Plan::of(devices(number).devices(), Rect::new(0, 0, width, height), 3);
         (plan.size, plan.columns)
     };
     assert_eq!(planned(1, (80, 21)), (Size::Card, 1));
@@ -249,6 +245,22 @@ fn the_most_that_fits_is_drawn() {
     assert_eq!(planned(16, (80, 21)), (Size::Tiny, 8));
     assert_eq!(planned(32, (80, 21)), (Size::Tiny, 8));
     assert_eq!(planned(1, (20, 5)).1, 1);
+}
+
+#[test]
+fn rows_that_no_process_needs_make_the_graph_higher() {
+    let planned = |processes| {
+        let area = Rect::new(0, 0, 120, 33);
+        let plan = Plan::of(devices(8).devices(), area, processes);
+        assert_eq!(
+            plan.graph.height + plan.devices.height + plan.processes.height,
+            33
+        );
+        (plan.graph.height, plan.processes.height)
+    };
+    let (few, many) = (planned(1), planned(40));
+    assert!(few.0 > many.0 && few.1 >= 5, "{few:?} {many:?}");
+    assert!(few.0 <= 33 / 2, "{few:?}");
 }
 
 #[test]
@@ -281,12 +293,15 @@ fn the_pointer_chooses_what_it_points_at() {
     let data = devices(8);
     let mut view = Overview::default();
     let mut chosen = Chosen::default();
-    drawn(&mut view, &data, &chosen, (80, 24));
+    let screen = drawn(&mut view, &data, &chosen, (80, 24));
+    let is_device = |line: &str| line.starts_with('│') && line.contains("DRAM");
+    let first = screen.lines().position(is_device);
+    let row = u16::try_from(first.expect("a device")).expect("on the screen");
     let mut point = |column, row, did| {
         let pointer = Pointer { column, row, did };
         view.point(pointer, &data, &mut chosen)
     };
-    assert_eq!(point(60, 8, Gesture::Click), Outcome::Handled);
+    assert_eq!(point(60, row, Gesture::Click), Outcome::Handled);
     assert_eq!(point(30, 0, Gesture::Click), Outcome::Unused);
     assert_eq!(point(0, 0, Gesture::WheelDown), Outcome::Handled);
     assert_eq!(chosen.place(&data) % 2, 1);

@@ -12,8 +12,8 @@ use crate::views::buffers::question::sums;
 use crate::views::naming::{known, known_bytes};
 use crate::views::{Chosen, Outcome, Tab};
 use crate::widgets::{
-    Area, Canvas, Cell, Column, Cursor, Table, above, below, draw_area, left_of, panel, right_of,
-    text,
+    Area, Canvas, Cell, Column, Cursor, Prompt, Table, above, below, draw_area, left_of, panel,
+    right_of, text,
 };
 use ratatui::layout::Rect;
 use ttmem_api::{BufferQuery, GroupBy, Process, ProcessDevice};
@@ -33,6 +33,7 @@ const DEVICES: &[Column] = &[
 pub(super) struct Detail {
     pid: Option<u32>,
     instance: Option<String>,
+    find: Prompt,
     cursor: Cursor,
 }
 
@@ -41,6 +42,7 @@ impl Detail {
         Self {
             pid: process.pid,
             instance: process.instance.clone(),
+            find: Prompt::default(),
             cursor: Cursor::default(),
         }
     }
@@ -54,6 +56,7 @@ impl Detail {
         Some(BufferQuery {
             pid: Some(self.pid?),
             by: Some(GroupBy::Operation),
+            find: Some(self.find.text().to_owned()).filter(|find| !find.is_empty()),
             ..BufferQuery::default()
         })
     }
@@ -63,7 +66,19 @@ impl Detail {
     }
 
     pub(super) fn handle(&mut self, key: Key, chosen: &mut Chosen) -> Outcome {
+        if self.find.is_typing() {
+            self.find.handle(key);
+            return Outcome::Handled;
+        }
         match key {
+            Key::Char('/') => {
+                self.find.begin();
+                Outcome::Handled
+            }
+            Key::Escape if !self.find.text().is_empty() => {
+                self.find.clear();
+                Outcome::Handled
+            }
             Key::Enter if self.pid.is_some() => {
                 chosen.pid = self.pid;
                 Outcome::Go(Tab::Buffers)
@@ -74,6 +89,10 @@ impl Detail {
             }
             other => Outcome::if_used(self.cursor.handle(other)),
         }
+    }
+
+    pub(super) const fn is_typing(&self) -> bool {
+        self.find.is_typing()
     }
 
     pub(super) fn point(&mut self, pointer: Pointer) -> Outcome {
@@ -105,8 +124,12 @@ impl Detail {
         };
         let inner = panel(canvas, devices, "on each device", false);
         Table::of(DEVICES).draw_first(canvas, inner, &process.devices, |on| cells(on, theme));
-        let title = "buffers by operation: Enter lists them, p shows programs";
-        let inner = panel(canvas, operations, title, false);
+        let title = "buffers by operation: Enter lists them, p shows programs, / finds";
+        let title = match self.find.said(theme) {
+            Some(find) => format!("buffers by operation: {find}"),
+            None => title.to_owned(),
+        };
+        let inner = panel(canvas, operations, &title, false);
         let asked = self.asked();
         match asked.and_then(|asked| sums(&asked, data)) {
             Some(found) => groups::draw_groups(canvas, inner, &mut self.cursor, found, data),

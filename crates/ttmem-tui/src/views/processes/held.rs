@@ -64,7 +64,7 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
         let buffers = counted(leaks.buffers, "buffer");
-        let text = format!("{buffers} held after close: {}", bytes(leaks.bytes));
+        let text = format!("{buffers} held at close: {}", bytes(leaks.bytes));
         remark(text, Ink::Warning);
     }
     if process.anomalies > 0 {

@@ -21,7 +21,7 @@ use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::labels::{held, is_gone, on_devices};
-use crate::theme::Ink;
+use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +92,7 @@ impl Processes {
         let filter = &self.filter;
         let rows = (snapshot.received, &processes[..]);
         self.list.arrange(rows, SORTS, (filter, None), |process| {
-            filter.text().is_empty() || filter.matches(&described(process))
+            filter.text().is_empty() || filter.finds([Some(described(process).as_str())], [])
         });
         for (process, depth) in in_families(processes, self.list.places()) {
             let row = |device| Row {
@@ -140,14 +140,30 @@ impl Processes {
         self.opened = Some(Detail::of(process));
     }
 
+    /// Takes a key of a search; whether it was one.
+    pub(crate) fn find(&mut self, key: Key, data: &Data) -> bool {
+        match key {
+            typed if self.filter.is_typing() => self.filter.handle(typed),
+            Key::Char('/') => self.filter.begin(),
+            Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
+            _other => return false,
+        }
+        self.refresh(data);
+        true
+    }
+
     /// How many there are, and what they hold together.
-    pub(crate) fn title(&self, data: &Data) -> String {
+    pub(crate) fn title(&self, data: &Data, theme: Theme) -> String {
         let processes = data.processes();
         let gone = processes.iter().filter(|process| is_gone(process)).count();
         let living = counted_as((processes.len() - gone) as u64, "process", "processes");
-        match gone {
+        let title = match gone {
             0 => living,
             gone => format!("{living}, {gone} ended"),
+        };
+        match self.filter.said(theme) {
+            Some(find) => format!("{title}{}{find}", theme.between()),
+            None => title,
         }
     }
 
@@ -177,22 +193,20 @@ impl Processes {
     fn draw_title(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
         let mut pen = canvas.pen(area, area.y);
+        let processes = data.processes();
         if self.filter.is_typing() {
-            pen.put("filter: ", Ink::Key);
-            pen.put(self.filter.text(), Ink::Strong);
-            pen.put(theme.caret(), Ink::Key);
+            pen.put(&self.filter.said(theme).unwrap_or_default(), Ink::Key);
             let hint = "  Enter keeps it, Esc takes it back";
             if usize::from(pen.room()) >= hint.len() {
                 pen.put(hint, Ink::Faint);
             }
             return;
         }
-        let processes = data.processes();
-        pen.piece(&self.title(data), Ink::Strong);
+        pen.piece(&self.title(data, theme), Ink::Strong);
         if !self.filter.text().is_empty() {
-            let filter = text::clip(self.filter.text(), 30);
-            let matched = self.list.places().len();
-            pen.piece(&format!("filter {filter}: {matched}"), Ink::Key);
+            let matched = self.list.places().len() as u64;
+            let matched = counted_as(matched, "match", "matches");
+            pen.piece(&matched, Ink::Key);
         }
         if let Some((column, down)) = self.list.sorted(SORTS) {
             let (title, way) = (COLUMNS[column].title, if down { "down" } else { "up" });
@@ -279,23 +293,18 @@ impl View for Processes {
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
         if let Some(opened) = &mut self.opened {
-            return match key {
-                Key::Escape => {
-                    self.opened = None;
-                    Outcome::Handled
-                }
-                other => opened.handle(other, chosen),
-            };
+            let outcome = opened.handle(key, chosen);
+            if outcome == Outcome::Unused && key == Key::Escape {
+                self.opened = None;
+                return Outcome::Handled;
+            }
+            return outcome;
         }
-        if self.filter.is_typing() {
-            self.filter.handle(key);
-            self.refresh(data);
+        if self.find(key, data) {
             return Outcome::Handled;
         }
         self.refresh(data);
         match key {
-            Key::Char('/') => self.filter.begin(),
-            Key::Escape if !self.filter.text().is_empty() => self.filter.clear(),
             Key::Char('d') => self.per_device = !self.per_device,
             Key::Enter => self.open(data, chosen),
             moves if self.list.cursor.handle(moves) => self.follow(data),
@@ -342,7 +351,7 @@ impl View for Processes {
             self.draw_title(canvas, area, data);
         }
         if self.rows.is_empty() {
-            let none = "no process matches the filter; Esc clears it";
+            let none = "no process matches; Esc shows all";
             canvas.text(row_of(table_area, 1), none, Ink::Faint);
         }
         if detail > 0 {
@@ -355,7 +364,10 @@ impl View for Processes {
     }
 
     fn is_typing(&self) -> bool {
-        self.filter.is_typing()
+        match &self.opened {
+            Some(opened) => opened.is_typing(),
+            None => self.filter.is_typing(),
+        }
     }
 }
 

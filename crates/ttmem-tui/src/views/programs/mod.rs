@@ -63,14 +63,14 @@ impl Page {
 impl Programs {
     fn take(&mut self, data: &Data, chosen: &Chosen, theme: Theme) {
         let (filter, of) = (&self.filter, chosen.pid);
-        let shows = |pid: Option<u32>, name: Option<&str>| {
-            (of.is_none() || pid == of) && filter.matches(name.unwrap_or_default())
+        let shows = |pid: Option<u32>, name: Option<&str>, number: Option<u64>| {
+            (of.is_none() || pid == of) && filter.finds([name], [pid.map(u64::from), number])
         };
         match &data.programs {
             Some(document) => {
                 self.timeline.take(document, data, theme);
                 let rows = (document.received, &document.document.rows[..]);
-                let shows = |row: &ProgramRow| shows(row.pid, row.name.as_deref());
+                let shows = |row: &ProgramRow| shows(row.pid, row.name.as_deref(), row.program);
                 self.list.arrange(rows, list::SORTS, (filter, of), shows);
             }
             None => self.list.clear(),
@@ -79,7 +79,10 @@ impl Programs {
             Some(document) => {
                 self.kernels.take(document);
                 let rows = (document.received, &self.kernels.each[..]);
-                let shows = |kernel: &Kernel| shows(kernel.row.pid, kernel.row.name.as_deref());
+                let shows = |kernel: &Kernel| {
+                    let row = &kernel.row;
+                    shows(row.pid, row.name.as_deref(), Some(row.kernel.0))
+                };
                 self.kernel_list
                     .arrange(rows, kernels::SORTS, (filter, of), shows);
             }
@@ -126,12 +129,8 @@ impl Programs {
         if let Some(pid) = chosen.pid {
             parts.push((format!("  pid {pid}"), Ink::Key));
         }
-        if self.filter.is_typing() {
-            let typed = format!("{}{}", self.filter.text(), theme.caret());
-            parts.push((format!("  name has: {typed}"), Ink::Key));
-        } else if !self.filter.text().is_empty() {
-            parts.push((format!("  name has \"{}\"", self.filter.text()), Ink::Key));
-        }
+        let find = self.filter.said(theme);
+        parts.extend(find.map(|find| (format!("  {find}"), Ink::Key)));
         canvas.line(self.titles, &parts);
     }
 
@@ -176,7 +175,7 @@ impl View for Programs {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
             ("p", "page"),
-            ("/", "name"),
+            ("/", "find"),
             ("s S", "sort"),
             ("Enter", "details"),
             ("[ ]", "device"),
@@ -221,7 +220,7 @@ impl View for Programs {
         }
         match key {
             Key::Char('p') => self.page = around(&Page::ALL, self.page, true),
-            Key::Char('/') if self.page != Page::Rings => self.filter.begin(),
+            Key::Char('/') => self.filter.begin(),
             Key::Enter if self.page == Page::Programs => self.pane.toggle(),
             Key::Escape => return self.back(chosen),
             Key::Char('[') | Key::Left => chosen.step(false, data),
@@ -261,7 +260,7 @@ impl View for Programs {
                 timeline.draw(canvas, area, cursor, (&self.filter, chosen.pid), data);
             }
             Page::Rings => match chosen.device(data) {
-                Some(device) => self.rings.draw(canvas, area, device, data),
+                Some(device) => self.rings.draw(canvas, area, device, &self.filter, data),
                 None => {
                     canvas.text(row_of(area, 0), "no device is known", Ink::Faint);
                 }

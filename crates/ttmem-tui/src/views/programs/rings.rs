@@ -10,7 +10,7 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, owner, percent_of};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Table, above, below, left_of, right_of, row_of,
+    Bar, Canvas, Cell, Column, Cursor, Prompt, Table, above, below, left_of, right_of, row_of,
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
@@ -65,12 +65,22 @@ struct Stretch<'r> {
     entry: Option<&'r ConfigRingEntry>,
 }
 
+impl Stretch<'_> {
+    fn is_found(&self, find: &Prompt, pid: Option<u32>, data: &Data, theme: Theme) -> bool {
+        let number = self.entry.and_then(|entry| entry.program);
+        let name = number.and_then(|number| name_of(number, pid, data, theme));
+        let name = name.as_deref().or(self.entry.is_none().then_some("hole"));
+        find.finds([name], [Some(self.address), number])
+    }
+}
+
 impl Rings {
     pub(super) fn draw(
         &mut self,
         canvas: &mut Canvas<'_>,
         area: Rect,
         device: &Device,
+        find: &Prompt,
         data: &Data,
     ) {
         let theme = canvas.theme;
@@ -89,7 +99,11 @@ impl Rings {
                 rest = draw_picture(canvas, below(rest, 1), ring, &stretches);
                 rest = draw_caches(canvas, rest, &device.prefetch, data);
                 let (table, rest) = (Table::of(ENTRY_COLUMNS), left_of(rest, ENTRIES));
-                table.draw_all(canvas, rest, &mut self.entries, &stretches, |stretch| {
+                let found: Vec<&Stretch<'_>> = stretches
+                    .iter()
+                    .filter(|stretch| stretch.is_found(find, ring.pid, data, theme))
+                    .collect();
+                table.draw_all(canvas, rest, &mut self.entries, &found, |stretch| {
                     entry_cells(stretch, ring.pid, data, theme)
                 });
             }

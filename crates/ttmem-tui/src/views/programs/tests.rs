@@ -128,15 +128,19 @@ fn pages_follow_each_other_and_devices_too() {
         rings.contains("[rings and caches]") && rings.contains("device 1R "),
         "{rings}"
     );
-    // Neither sorted nor filtered: those keys are the app's.
+    // Not sorted: that key is the app's.
     assert_eq!(
         view.handle(Key::Char('s'), &data, &mut chosen),
         Outcome::Unused
     );
-    assert_eq!(
-        view.handle(Key::Char('/'), &data, &mut chosen),
-        Outcome::Unused
-    );
+    press(&mut view, &data, &mut chosen, "/hole");
+    let found = drawn(&mut view, &data, &chosen, SIZES[0]);
+    let entries = found.split("FREE AFTER").nth(1).expect("a list");
+    let mut entries = entries.lines().skip(1).filter(|line| line.contains("0x"));
+    assert!(entries.all(|line| line.contains("hole")), "{found}");
+    for key in [Key::Enter, Key::Escape] {
+        assert_eq!(view.handle(key, &data, &mut chosen), Outcome::Handled);
+    }
     press(&mut view, &data, &mut chosen, "p");
     assert_eq!(view.page, Page::Programs);
     let click = |column, row| Pointer {

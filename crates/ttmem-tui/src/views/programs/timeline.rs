@@ -160,7 +160,11 @@ impl Timeline {
     fn shown(&self, filter: &Prompt, pid: Option<u32>) -> Vec<&Track> {
         let tracks = self.tracks.values();
         let of = tracks.filter(|track| pid.is_none() || track.pid == pid);
-        of.filter(|track| filter.matches(&track.name)).collect()
+        of.filter(|track| {
+            let numbers = [track.pid.map(u64::from), track.number];
+            filter.finds([Some(track.name.as_str())], numbers)
+        })
+        .collect()
     }
 
     pub(super) fn rows(&self, filter: &Prompt, pid: Option<u32>) -> u64 {

@@ -4,7 +4,9 @@
 use super::*;
 use crate::render::tests::assert_golden;
 use std::path::Path;
-use ttmem_api::{HeldBlock, MemoryClass, SCHEMA, StorageKind, StorageLimit};
+use ttmem_api::{
+    BlockOwner, FailedRequest, HeldBlock, MemoryClass, SCHEMA, StorageKind, StorageLimit, Timestamp,
+};
 use ttmem_explain::{
     BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
 };

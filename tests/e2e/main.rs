@@ -22,6 +22,7 @@ mod logging;
 mod many_clients;
 mod old_protocol;
 mod old_vocabulary;
+mod privacy;
 mod questions;
 mod readme;
 mod recipes;

@@ -37,6 +37,15 @@ impl Definitions {
         self.cores.get(id.0)
     }
 
+    /// Core sets alone, for readers whom the texts do not concern.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        Self {
+            texts: Layers::default(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.texts.len + self.cores.len
     }

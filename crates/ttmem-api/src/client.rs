@@ -21,8 +21,8 @@ pub(crate) use exchange::undecodable;
 
 use crate::{
     Address, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, EventReader, Failures,
-    Forgotten, History, L1Map, LastEvents, LeftBehind, Marked, MemoryClass, Page, PeakContents,
-    PeakOf, Processes, Row, Snapshot, Token, routes,
+    Forgotten, History, L1Map, LastEvents, Leaks, LeftBehind, Marked, MemoryClass, Page,
+    PeakContents, PeakOf, Processes, Row, Snapshot, Token, routes,
 };
 use serde::Serialize;
 use target::{of_device, with_query};
@@ -130,6 +130,11 @@ impl ApiClient {
     /// The last failures, each explained, the newest first.
     pub fn failures(&self, count: u32) -> Result<Failures, ApiRequestError> {
         self.document("GET", routes::FAILURES, &[("count", count)])
+    }
+
+    /// What grows from mark to mark, and what was held at the end.
+    pub fn leaks(&self) -> Result<Leaks, ApiRequestError> {
+        self.document("GET", routes::LEAKS, &())
     }
 
     /// Totals over time, so many seconds back.

@@ -99,6 +99,9 @@ pub struct Segment {
     pub pid: Option<u32>,
     /// The program or operation it belongs to.
     pub owner: Option<String>,
+    /// The line of Python that it comes from, as `file:line function`.
+    #[serde(default)]
+    pub line: Option<String>,
     /// The buffer, if it is one.
     pub buffer: Option<HexId>,
     /// Since when.
@@ -125,6 +128,9 @@ pub struct Block {
     pub buffer: HexId,
     /// The operation it was allocated for.
     pub operation: Option<String>,
+    /// The line of Python that allocated it, as `file:line function`.
+    #[serde(default)]
+    pub line: Option<String>,
     /// Since when.
     pub time: Option<Timestamp>,
 }

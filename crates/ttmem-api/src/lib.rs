@@ -24,6 +24,7 @@ mod history;
 mod http;
 mod l1map;
 mod last;
+mod leaks;
 mod problem;
 mod process;
 mod python;
@@ -56,6 +57,7 @@ pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
+pub use leaks::{GrowingGroup, HeldAtClose, LeakGroup, Leaks};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,

@@ -25,6 +25,10 @@ pub struct Process {
     pub instance: Option<String>,
     /// The command's name.
     pub name: Option<String>,
+    /// Whether its name, its command and its texts are left out: they are shown to its user, to
+    /// root and to the server's user.
+    #[serde(default)]
+    pub names_hidden: bool,
     /// The user the kernel gives for its connection.
     pub uid: Option<u32>,
     /// When the process started.

@@ -51,6 +51,9 @@ pub const LEFT: &str = "/api/v1/left";
 /// [`Failures`](crate::Failures).
 pub const FAILURES: &str = "/api/v1/failures";
 
+/// What grows from mark to mark, and what was held at the end: [`Leaks`](crate::Leaks).
+pub const LEAKS: &str = "/api/v1/leaks";
+
 /// Totals over time, `seconds=N` back: [`History`](crate::History).
 pub const HISTORY: &str = "/api/v1/history";
 

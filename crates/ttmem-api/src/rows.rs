@@ -172,6 +172,9 @@ pub struct ProgramRow {
     pub program: Option<u64>,
     /// The operation it was built for.
     pub name: Option<String>,
+    /// The Python stack that it was last built or renamed under, as that of a buffer.
+    #[serde(default)]
+    pub python: Option<Vec<String>>,
     /// The runtime's number of its last run.
     pub runtime_id: Option<u64>,
     /// What its kernels are for; of several kinds the first in the order fabric, dispatch,

@@ -69,6 +69,21 @@ pub struct FailureMoment {
     pub blocks: Option<Arc<[MomentBlock]>>,
 }
 
+impl FailureMoment {
+    /// Leaves out what names its process and its lines.
+    pub(crate) fn hide_names(&mut self) {
+        self.identity.name = Arc::from("");
+        self.origin = None;
+        let blocks = self.blocks.iter().flat_map(|blocks| blocks.iter());
+        let nameless = blocks.map(|block| MomentBlock {
+            origin: None,
+            ..block.clone()
+        });
+        let nameless: Arc<[MomentBlock]> = nameless.collect();
+        self.blocks = self.blocks.is_some().then_some(nameless);
+    }
+}
+
 /// The last failures, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Failures {
@@ -105,6 +120,10 @@ impl Failures {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    pub(crate) fn moments_mut(&mut self) -> impl Iterator<Item = &mut Arc<FailureMoment>> {
+        self.kept.iter_mut()
     }
 
     /// Keeps the moment of a failure that was just applied.

@@ -2,6 +2,7 @@
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
+use crate::growth::Series;
 use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
 use crate::tables::DeviceTable;
@@ -34,6 +35,8 @@ pub(crate) struct Follower<'a> {
     /// Whether what is booked is no part of the devices yet.
     pub(crate) aside: bool,
     pub(crate) left_at_close: &'a mut Arc<LeftBuffers>,
+    /// The marks of the process, and those of readers.
+    pub(crate) series: [&'a Arc<Series>; 2],
 }
 
 impl Follower<'_> {
@@ -222,7 +225,10 @@ impl Observer for Follower<'_> {
     }
 
     fn left_behind(&mut self, row: &BufferRow, devices: u64) {
-        Arc::make_mut(self.left_at_close).add(row, devices);
+        let [own, readers] = self.series;
+        let left = Arc::make_mut(self.left_at_close);
+        left.count_by(own.or(readers));
+        left.add(row, devices);
     }
 
     #[inline(always)]

@@ -1,9 +1,11 @@
 //! The ledger itself: processes join, send events, and leave.
 
+use crate::audience::Audience;
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::failures::Failures;
 use crate::follower::Follower;
+use crate::growth::Series;
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
@@ -61,6 +63,8 @@ pub struct Ledger {
     departed: Arc<VecDeque<DepartedView>>,
     pub(crate) anomalies: Anomalies,
     marks: Arc<Marks>,
+    /// The marks that readers set.
+    pub(crate) series: Arc<Series>,
     pub(crate) failures: Arc<Failures>,
     pub(crate) events: u64,
     revision: u64,
@@ -89,6 +93,7 @@ impl Ledger {
             departed: Arc::default(),
             anomalies: Anomalies::default(),
             marks: Arc::default(),
+            series: Arc::default(),
             failures: Arc::default(),
             events: 0,
             revision: 0,
@@ -175,7 +180,8 @@ impl Ledger {
     #[must_use]
     pub fn begin_leaving(&self, process: u32) -> Option<Leaving> {
         let process = self.processes.get(process as usize)?.as_ref()?;
-        let peaks = LeavingPeaks::new(&self.table.devices, process);
+        let series = process.facts.series.or(&self.series);
+        let peaks = LeavingPeaks::new(&self.table.devices, process, series);
         Some(Leaving { peaks })
     }
 
@@ -373,9 +379,11 @@ impl Ledger {
             .iter()
             .map(|(mark, _peaks)| mark.clone())
             .collect();
+        let mut series = Series::default();
         for (mark, peaks) in facts.marks.iter() {
             let name = facts.definitions.text(mark.name).cloned();
             let name = name.unwrap_or_else(|| Arc::from(""));
+            series.push(mark.time, &name, mark.number);
             // Its clock may have been set right since.
             let is_same = |known: &Mark| {
                 let apart = known.time.abs_diff(mark.time);
@@ -403,6 +411,9 @@ impl Ledger {
             Arc::make_mut(&mut self.marks).restore(mark, by_device);
         }
         let own = facts.marks.last().map_or(0, |mark| mark.time);
+        if fresh.facts.series.is_empty() {
+            fresh.facts.series = Arc::new(series);
+        }
         let last = self.marks.last().map_or(0, |mark| mark.time);
         if last > own {
             fresh.account.restart_stretch(last, old.account.facts());
@@ -490,6 +501,9 @@ impl Ledger {
             let process = self.process(index);
             let name = process.and_then(|known| known.account.definitions.text(name));
             let name = name.cloned().unwrap_or_else(|| Arc::from(""));
+            if let Some(process) = self.process_mut(index) {
+                Arc::make_mut(&mut process.facts.series).push(event.time, &name, number);
+            }
             return self.begin_stretch(event.time, name, number, Some(index));
         }
         let process = self.processes.get_mut(index as usize);
@@ -526,6 +540,7 @@ impl Ledger {
             order: self.events,
             aside: false,
             left_at_close: &mut process.left_at_close,
+            series: [&process.facts.series, &self.series],
         };
         let before = process.account.work();
         let outcome = work(&mut process.account, &self.limits.account, &mut follower);
@@ -577,6 +592,7 @@ impl Ledger {
 
     /// Sets a mark: peaks are kept from here on as well.
     pub fn set_mark(&mut self, time: u64, name: Arc<str>, number: u64) {
+        Arc::make_mut(&mut self.series).push(time, &name, number);
         self.begin_stretch(time, name, number, None);
         self.revision += 1;
     }
@@ -652,9 +668,11 @@ impl Ledger {
             departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
             marks: Arc::clone(&self.marks),
+            series: Arc::clone(&self.series),
             failures: Arc::clone(&self.failures),
             events: self.events,
             revision: self.revision,
+            audience: Audience::Everything,
         }
     }
 

@@ -1,6 +1,7 @@
-//! Buffers that a process left behind, by who asked for them: those it held when it closed their
-//! mesh, and those it held when it ended.
+//! Buffers by who asked for them, and when: those that a process held when it closed their mesh,
+//! those it held when it ended, and those it holds now.
 
+use crate::growth::{Births, Series};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,45 +11,108 @@ use ttmem_event::{Class, TextId};
 /// Groups that are told apart; buffers of further ones are summed up by class.
 const MAX_GROUPS: usize = 1024;
 
+/// Steps that are told apart, over all groups; of further ones, growth is not known.
+const MAX_STEPS: usize = 4096;
+
 /// Buffers of one class, operation and call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftGroup {
     pub class: Class,
-    /// The operation, where known.
+    /// The operation, where known, with the Python stack behind it.
     pub operation: Option<Arc<str>>,
     /// The native call stack, if it was recorded.
     pub stack: Option<Arc<str>>,
-    pub buffers: u64,
     /// Their charged bytes, on all devices.
     pub bytes: u64,
+    /// How many there are, and when they were placed.
+    pub births: Births,
 }
 
+/// Buffers by who asked for them.
 #[derive(Clone, Debug, Default)]
+pub struct LeftBehind {
+    /// The marks that growth is measured by.
+    pub series: Arc<Series>,
+    /// The most bytes first.
+    pub groups: Vec<LeftGroup>,
+}
+
+impl LeftBehind {
+    /// The same without operations and call stacks.
+    pub(crate) fn without_names(&self) -> Self {
+        let groups = self.groups.iter().map(|group| LeftGroup {
+            operation: None,
+            stack: None,
+            ..group.clone()
+        });
+        Self {
+            series: Arc::clone(&self.series),
+            groups: groups.collect(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct LeftBuffers {
-    /// How many there are, and their bytes, by class, operation and call stack.
-    groups: HashMap<(Class, TextId, TextId), (u64, u64)>,
+    series: Arc<Series>,
+    /// Their bytes and births, by class, operation and call stack.
+    groups: HashMap<(Class, TextId, TextId), (u64, Births)>,
+    most_groups: usize,
+    /// How many more steps may be told apart.
+    steps_left: usize,
+}
+
+impl Default for LeftBuffers {
+    fn default() -> Self {
+        Self::new(&Arc::default())
+    }
 }
 
 impl LeftBuffers {
-    pub(crate) fn add(&mut self, row: &BufferRow, devices: u64) {
-        let mut key = (row.class, row.operation, row.stack);
-        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&key) {
-            key = (row.class, TextId::NONE, TextId::NONE);
+    pub(crate) fn new(series: &Arc<Series>) -> Self {
+        Self {
+            series: Arc::clone(series),
+            groups: HashMap::new(),
+            most_groups: MAX_GROUPS,
+            steps_left: MAX_STEPS,
         }
-        let (buffers, bytes) = self.groups.entry(key).or_default();
-        *buffers += 1;
-        *bytes = bytes.saturating_add(row.charged_bytes().saturating_mul(devices));
     }
 
-    /// The most bytes first.
-    pub(crate) fn named(&self, definitions: &Definitions) -> Vec<LeftGroup> {
+    /// For a reader, who has the rows anyway and keeps nothing.
+    pub(crate) fn unbounded(series: &Arc<Series>) -> Self {
+        Self {
+            most_groups: usize::MAX,
+            steps_left: usize::MAX,
+            ..Self::new(series)
+        }
+    }
+
+    /// Counts what comes by these marks.
+    pub(crate) fn count_by(&mut self, series: &Arc<Series>) {
+        if !Arc::ptr_eq(&self.series, series) {
+            self.series = Arc::clone(series);
+        }
+    }
+
+    pub(crate) fn add(&mut self, row: &BufferRow, devices: u64) {
+        let mut key = (row.class, row.operation, row.stack);
+        if self.groups.len() >= self.most_groups && !self.groups.contains_key(&key) {
+            key = (row.class, TextId::NONE, TextId::NONE);
+        }
+        let (bytes, births) = self.groups.entry(key).or_default();
+        let charged = row.charged_bytes();
+        *bytes = bytes.saturating_add(charged.saturating_mul(devices));
+        births.add(row.time, charged, self.series.steps(), &mut self.steps_left);
+    }
+
+    pub(crate) fn named(&self, definitions: &Definitions) -> LeftBehind {
         let groups = self.groups.iter();
-        let groups = groups.map(|((class, operation, stack), (buffers, bytes))| LeftGroup {
+        let groups = groups.map(|((class, operation, stack), (bytes, births))| LeftGroup {
             class: *class,
             operation: definitions.text(*operation).cloned(),
             stack: definitions.text(*stack).cloned(),
-            buffers: *buffers,
             bytes: *bytes,
+            births: births.clone(),
         });
         let mut groups: Vec<LeftGroup> = groups.collect();
         groups.sort_by(|one, other| {
@@ -57,6 +121,9 @@ impl LeftBuffers {
             let ranks = rank(one).cmp(&rank(other));
             ranks.then_with(|| names(one).cmp(&names(other)))
         });
-        groups
+        LeftBehind {
+            series: Arc::clone(&self.series),
+            groups,
+        }
     }
 }

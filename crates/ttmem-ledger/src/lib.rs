@@ -12,12 +12,14 @@
 //! that ran last on each core placed; *occupied* is L1 in use for anything.
 
 mod address_order;
+mod audience;
 mod audit;
 mod device;
 mod effect;
 mod failures;
 mod follower;
 pub mod geometry;
+mod growth;
 mod incomplete;
 mod intervals;
 mod ledger;
@@ -29,14 +31,16 @@ mod shares;
 mod tables;
 mod view;
 
+pub use audience::Audience;
 pub use audit::AuditError;
 pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use failures::{FailureMoment, Failures, MomentBlock};
 pub use geometry::Geometry;
+pub use growth::{Births, Growth, Series, Step, Steps, Sum};
 pub use incomplete::{IncompleteReason, IncompleteReasons};
 pub use ledger::{Leaving, Ledger, Limits};
-pub use left_behind::LeftGroup;
+pub use left_behind::{LeftBehind, LeftGroup};
 pub use peak_composition::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
 pub use resync::{Resync, Resyncing};

@@ -5,6 +5,7 @@
 //! for it: the operation of a buffer, the program of storage and kernels.
 
 use crate::device::Device;
+use crate::growth::Series;
 use crate::left_behind::LeftBuffers;
 use crate::process::{Process, ProcessFacts};
 use crate::view::{DepartedView, ProcessView, View};
@@ -28,6 +29,8 @@ pub(crate) type OwnPeaks = [Arc<[PeakGroup]>; GaugeKind::COUNT];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakGroup {
     pub pid: Option<u32>,
+    /// The user of that process.
+    pub uid: Option<u32>,
     pub departed: bool,
     /// The operation or program, where known.
     pub name: Option<Arc<str>>,
@@ -74,6 +77,7 @@ fn keep_largest(groups: &mut Vec<PeakGroup>, most: usize) {
     let rest: Vec<PeakGroup> = groups.drain(most.saturating_sub(1)..).collect();
     groups.push(PeakGroup {
         pid: None,
+        uid: None,
         departed: true,
         name: None,
         count: rest.iter().map(|group| group.count).sum(),
@@ -107,7 +111,7 @@ impl View {
         }
         let departed = known.departed_at_peak[gauge.index()].as_ref();
         if let Some(departed) = departed.filter(|departed| departed.number == number) {
-            groups.extend_from_slice(&departed.groups);
+            groups.extend(self.shown(&departed.groups));
         }
         let peak = known.totals.gauge(gauge).peak();
         Some(PeakComposition::new(peak, groups))
@@ -141,8 +145,19 @@ impl View {
         let mut devices = process.devices.iter().zip(&process.own_peaks);
         let ((_key, totals), groups) = devices.find(|((held, _totals), _groups)| held == key)?;
         let peak = totals.gauge(gauge).peak();
-        let groups = groups[gauge.index()].to_vec();
+        let groups = self.shown(&groups[gauge.index()]).collect();
         Some(PeakComposition::new(peak, groups))
+    }
+
+    /// Groups of departed processes, with the names that the audience may see.
+    fn shown(&self, groups: &[PeakGroup]) -> impl Iterator<Item = PeakGroup> {
+        groups.iter().map(|group| {
+            let name = group.name.clone();
+            PeakGroup {
+                name: name.filter(|_name| self.audience.may_see(group.uid)),
+                ..group.clone()
+            }
+        })
     }
 }
 
@@ -177,6 +192,7 @@ impl Groups {
         let groups = self.by_name.iter();
         let groups = groups.map(|(name, (count, bytes))| PeakGroup {
             pid: process.identity.pid,
+            uid: Some(process.identity.uid),
             departed,
             name: definitions.text(*name).cloned(),
             count: *count,
@@ -206,7 +222,7 @@ pub(crate) struct LeavingPeaks {
 }
 
 impl LeavingPeaks {
-    pub(crate) fn new(devices: &[Device], process: &Process) -> Self {
+    pub(crate) fn new(devices: &[Device], process: &Process, series: &Arc<Series>) -> Self {
         let numbers = process.devices.iter();
         let numbers: Vec<_> = numbers
             .map(|index| devices[*index as usize].peaks)
@@ -235,7 +251,7 @@ impl LeavingPeaks {
             at_peaks: GroupsByGauge::new(),
             at_own_peaks: GroupsByGauge::new(),
             live: GroupsByGauge::new(),
-            left: LeftBuffers::default(),
+            left: LeftBuffers::new(series),
         }
     }
 

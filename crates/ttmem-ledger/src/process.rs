@@ -1,5 +1,6 @@
 //! A tracked process: who it is, and its account.
 
+use crate::growth::Series;
 use crate::incomplete::IncompleteReasons;
 use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
@@ -80,6 +81,10 @@ pub struct ProcessFacts {
     pub resyncing: bool,
     /// What was refused since it last sent its whole state.
     pub refused: IncompleteReasons,
+    /// The marks that it set itself.
+    pub series: Arc<Series>,
+    /// Whether its name and texts were left out for the audience of a view.
+    pub names_are_hidden: bool,
 }
 
 #[derive(Debug)]
@@ -105,6 +110,8 @@ impl Process {
                 claimed_pid: None,
                 resyncing: false,
                 refused: IncompleteReasons::default(),
+                series: Arc::default(),
+                names_are_hidden: false,
             },
             account,
             devices: Vec::new(),

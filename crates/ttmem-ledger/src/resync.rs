@@ -180,6 +180,7 @@ impl Ledger {
             order: self.events,
             aside: true,
             left_at_close: &mut fresh.left_at_close,
+            series: [&fresh.facts.series, &self.series],
         };
         work(&self.limits.account, &mut follower)
     }
@@ -202,6 +203,7 @@ impl Ledger {
         let mut undescribed = self.release_holdings(index, &old, leaving);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
         fresh.facts.connections = old.facts.connections;
+        fresh.facts.series = Arc::clone(&old.facts.series);
         fresh.left_at_close = Arc::clone(&old.left_at_close);
         let peaks_before: Vec<_> = self.table.devices.iter().map(|each| each.peaks).collect();
         self.book_all(&mut fresh, latest);

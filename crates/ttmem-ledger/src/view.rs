@@ -1,9 +1,11 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
+use crate::audience::Audience;
 use crate::device::{Device, DeviceKey};
 use crate::failures::Failures;
+use crate::growth::Series;
 use crate::incomplete::IncompleteReasons;
-use crate::left_behind::{LeftBuffers, LeftGroup};
+use crate::left_behind::{LeftBehind, LeftBuffers};
 use crate::peak_composition::{LeavingPeaks, OwnPeaks};
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
@@ -47,7 +49,11 @@ impl<T> Table<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.rows.iter().map(|(_number, row)| &**row)
+        self.shared().map(|row| &**row)
+    }
+
+    pub(crate) fn shared(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.rows.iter().map(|(_number, row)| row)
     }
 }
 
@@ -80,11 +86,15 @@ pub struct View {
     /// What was wrong with events, over all processes.
     pub anomalies: Anomalies,
     pub marks: Arc<Marks>,
+    /// The marks that readers set.
+    pub series: Arc<Series>,
     /// The last failures, with the moments they happened in.
     pub failures: Arc<Failures>,
     pub events: u64,
     /// Grows with every change: equal revisions of one ledger are equal states.
     pub revision: u64,
+    /// Whose names it has.
+    pub audience: Audience,
 }
 
 #[derive(Clone, Debug)]
@@ -111,10 +121,21 @@ impl ProcessView {
         }
     }
 
-    /// Who asked for what it held when it closed its meshes, the most bytes first.
+    /// Who asked for what it held when it closed its meshes.
     #[must_use]
-    pub fn left_at_close(&self) -> Vec<LeftGroup> {
+    pub fn left_at_close(&self) -> LeftBehind {
         self.left_at_close.named(&self.account.definitions)
+    }
+
+    /// Who asked for what it holds now, by the marks of its own or those of readers.
+    #[must_use]
+    pub fn held(&self, readers: &Arc<Series>) -> LeftBehind {
+        let mut held = LeftBuffers::unbounded(self.facts.series.or(readers));
+        for (_slot, row) in self.rows.buffers.iter() {
+            let mesh = self.account.meshes.get(row.mesh as usize);
+            held.add(row, mesh.map_or(1, |mesh| mesh.devices.len() as u64));
+        }
+        held.named(&self.account.definitions)
     }
 
     #[must_use]
@@ -162,9 +183,11 @@ pub struct DepartedView {
     /// What was live at these peaks, in the order of the devices.
     pub(crate) own_peaks: Vec<OwnPeaks>,
     /// Who asked for what it held when it closed its meshes.
-    pub left_at_close: Arc<[LeftGroup]>,
+    pub left_at_close: Arc<LeftBehind>,
     /// Who asked for what it held at its end.
-    pub left_at_exit: Arc<[LeftGroup]>,
+    pub left_at_exit: Arc<LeftBehind>,
+    /// Whether its name and texts were left out for the audience of a view.
+    pub names_are_hidden: bool,
 }
 
 impl DepartedView {
@@ -187,6 +210,7 @@ impl DepartedView {
             own_peaks,
             left_at_close: process.left_at_close.named(&account.definitions).into(),
             left_at_exit: leaving.left.named(&account.definitions).into(),
+            names_are_hidden: false,
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,

@@ -7,8 +7,8 @@ use crate::journal::Journal;
 use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::read::{
-    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, ReadState,
-    ServerFacts, StartHttpError,
+    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, NamePolicy,
+    ReadState, ServerFacts, StartHttpError,
 };
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
 use nix::sys::signal::{SigSet, Signal};
@@ -166,6 +166,10 @@ impl Server {
             geometry,
             histories,
             journal,
+            names: NamePolicy {
+                server_uid: rustix::process::geteuid().as_raw(),
+                over_tcp: tcp.as_ref().is_some_and(|tcp| tcp.shows_names),
+            },
         };
         let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
         let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;

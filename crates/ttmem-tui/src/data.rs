@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Explanation, Failures,
-    History, KernelRow, L1Map, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
+    History, KernelRow, L1Map, Leaks, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
@@ -83,6 +83,7 @@ pub(crate) enum Update {
     Buffers(Window),
     Groups(BufferQuery, BufferGroups),
     Failures(Failures),
+    Leaks(Box<Leaks>),
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
@@ -118,6 +119,7 @@ pub(crate) struct Data {
     pub(crate) buffers: Option<Fresh<Window>>,
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
     pub(crate) failures: Option<Fresh<Failures>>,
+    pub(crate) leaks: Option<Fresh<Leaks>>,
     pub(crate) tail: Tail,
     pub(crate) trends: Trends,
     pub(crate) events_per_second: Option<u64>,
@@ -146,6 +148,7 @@ impl Data {
             buffers: None,
             groups: None,
             failures: None,
+            leaks: None,
             tail: Tail::default(),
             trends: Trends::default(),
             events_per_second: None,
@@ -173,6 +176,7 @@ impl Data {
             Update::Buffers(window) => self.buffers = fresh(window, received),
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
             Update::Failures(failures) => self.failures = fresh(failures, received),
+            Update::Leaks(leaks) => self.leaks = fresh(*leaks, received),
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,

@@ -112,6 +112,14 @@ impl Export {
             .or_else(|| list("blocks", "largest"))
             .or_else(|| list("l1map", "cores"))
             .or_else(|| list("buffers", "rows"))
+            .or_else(|| {
+                let lists = [
+                    list("leaks", "growing"),
+                    list("leaks", "held_at_close"),
+                    list("groups", "groups"),
+                ];
+                leaks(lists).filter(|_| self.tab == Tab::Leaks)
+            })
             .or_else(|| list("groups", "groups"))
             .or_else(|| self.documents.get("history").map(steps))
             .or_else(|| list("snapshot", totals))
@@ -144,6 +152,7 @@ fn found(document: &Document, data: &Data) -> (&'static str, Option<Value>) {
         Document::Programs => ("programs", rows(data.programs.as_ref())),
         Document::Kernels => ("kernels", rows(data.kernels.as_ref())),
         Document::Failures => ("failures", of(data.failures.as_ref())),
+        Document::Leaks => ("leaks", of(data.leaks.as_ref())),
         Document::Buffers(_) => {
             let buffers = data.buffers.as_ref();
             ("buffers", buffers.map(|fresh| value(&fresh.document.page)))
@@ -166,6 +175,22 @@ fn rows<R: Serialize>(document: Option<&Fresh<Listed<R>>>) -> Option<Value> {
 fn value(document: &impl Serialize) -> Value {
     // The types of the API have no key that is not text.
     serde_json::to_value(document).unwrap_or(Value::Null)
+}
+
+/// What grows, what was held at close and what came since a mark: each row says which of them it is.
+/// None if there is no mark and nothing of the others.
+fn leaks(lists: [Option<Vec<Value>>; 3]) -> Option<Vec<Value>> {
+    let has_mark = lists[2].is_some();
+    let names = ["growing", "held at close", "since mark"];
+    let rows = names.into_iter().zip(lists).flat_map(|(name, rows)| {
+        let rows = rows.into_iter().flatten();
+        rows.map(move |mut row| {
+            row["list"] = json!(name);
+            row
+        })
+    });
+    let rows: Vec<Value> = rows.collect();
+    (has_mark || !rows.is_empty()).then_some(rows)
 }
 
 /// A row for every step of every device of a history, instead of a list for every series.
@@ -197,7 +222,8 @@ fn steps(history: &Value) -> Vec<Value> {
 }
 
 /// Columns that say what a row is of; they come first, in this order.
-const FIRST: [&str; 9] = [
+const FIRST: [&str; 10] = [
+    "list",
     "time",
     "pid",
     "instance",
@@ -302,6 +328,7 @@ fn field(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Update;
     use crate::testing::world::{Names, World};
     use crate::views::Chosen;
 
@@ -363,6 +390,21 @@ mod tests {
         let device = history.devices.last().unwrap();
         assert_eq!(last["dram_bytes"], json!(device.dram_bytes.last().unwrap()));
         assert_eq!(last["time"], json!(history.times.last().unwrap()));
+    }
+
+    #[test]
+    fn what_grows_is_in_one_list_with_what_came_since_the_mark() {
+        let mut data = data();
+        let since_mark = exported(Tab::Leaks, &data).rows().len();
+        let leaks = crate::testing::leaks();
+        data.apply(Update::Leaks(Box::new(leaks)), data.now);
+        let rows = exported(Tab::Leaks, &data).rows();
+        assert_eq!(rows.len(), since_mark + 3);
+        let lists = rows.iter().filter_map(|row| row["list"].as_str());
+        let lists: Vec<&str> = lists.take(4).collect();
+        let first = ["growing", "held at close", "held at close", "since mark"];
+        assert_eq!(lists, first);
+        assert_eq!(rows[0]["bytes_per_step"], 2 << 20);
     }
 
     #[test]

@@ -155,6 +155,13 @@ pub(crate) struct ServeOptions {
     )]
     pub(crate) http_host: Vec<String>,
 
+    /// Show readers over TCP the names, command lines and Python lines of every user's processes.
+    ///
+    /// Without it they see sizes: who they are is not known. Readers on the socket see those of
+    /// their own processes, root and the server's user those of all.
+    #[arg(long, requires = "http")]
+    pub(crate) http_names: bool,
+
     /// The board in this machine; without it, sysfs is asked.
     #[arg(long, value_name = "NAME", value_parser = scenarios::board, env = "TTMEM_BOARD")]
     pub(crate) board: Option<BoardKind>,

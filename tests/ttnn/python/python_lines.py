@@ -4,6 +4,7 @@ A second process without the variable reports none.
 """
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ if WITHOUT not in os.environ:
 
 import ttmem_account  # noqa: E402
 import ttnn  # noqa: E402
-from tensors import OUT_OF_MEMORY, zeros  # noqa: E402
+from tensors import OUT_OF_MEMORY  # noqa: E402
 from ttmem_check import Arguments, Check, close_board, equal, open_board  # noqa: E402
 
 SHAPE = [1, 1, 32, 32]
@@ -79,6 +80,40 @@ def deep(device, depth):
     return empty(device) if depth == 0 else deep(device, depth - 1)
 
 
+def check_program(check, device):
+    """The line of an operation: of its program, and of the tensor that it makes."""
+    one, _frames = empty(device)
+    two, frames = ttnn.add(one, one), frames_here()
+    equal("the line of a result", row_of(check, two)["python"][-len(frames) :], frames)
+    programs = [row for row in check.account.rows("programs") if row["kind"] == "application"]
+    stacks = {row["name"]: row["python"] for row in programs}
+    require(len(stacks) == 1, f"{stacks}")
+    (name, python), *_others = stacks.items()
+    require(name is not None and "\n" not in name, f"{name}")
+    equal("the line of a program", python[-len(frames) :], frames)
+
+
+def check_failure(check, device):
+    """An allocation that is refused: who asked, and who holds, by their lines."""
+    kept = [empty(device)]
+    try:
+        frames = frames_here()
+        ttnn.empty(MORE_THAN_THERE_IS, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+    except RuntimeError as error:
+        require(OUT_OF_MEMORY in str(error), f"{error}")
+    else:
+        raise LineDiffers("more than there is was granted")
+    ttmem_account.flush()
+    failure = check.account.get("/api/v1/failures?count=1")["failures"][0]
+    # The call is in the line below.
+    place, number, function = re.fullmatch(r"(.*):(\d+) (.*)", frames[0]).groups()
+    equal("the line that asked", failure["python"], f"{place}:{int(number) + 1} {function}")
+    require(f"python_lines.py:{int(number) + 1}" in failure["sentence"], failure["sentence"])
+    holders = {group["owner"]["python"] for group in failure["holders"]}
+    # Of the user's own frames the innermost: that of the lambda.
+    require(kept[0][1][0] in holders, f"{holders}")
+
+
 def with_lines(check, device, arguments):
     check_tensor(check, "a function", empty(device))
     check_tensor(check, "L1", empty(device, config=ttnn.L1_MEMORY_CONFIG))
@@ -101,19 +136,13 @@ def with_lines(check, device, arguments):
     require("more frames" in " ".join(python), f"{python}")
     equal("the outermost frame", python[-1], frames[-1])
 
-    line = sys._getframe().f_lineno + 2
-    try:
-        ttnn.empty(MORE_THAN_THERE_IS, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
-    except RuntimeError as error:
-        require("Out of Memory" in str(error), f"{error}")
-    else:
-        raise LineDiffers("more than there is was granted")
+    check_program(check, device)
+    check_failure(check, device)
     # By groups, a line is what buffers have in common.
     groups = check.account.get("/api/v1/buffers/groups?by=line")["groups"]
     require(any("python_lines.py" in (group["key"] or "") for group in groups), f"{groups}")
     found = check.account.get("/api/v1/buffers?python=typed.py")["rows"]
-    equal("buffers of typed.py", len(found), 1)
-    del line
+    equal("buffers of typed.py", [row["address"] for row in found], [typed[0].buffer_address()])
 
 
 def without_lines(check, device):

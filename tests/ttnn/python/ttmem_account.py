@@ -37,15 +37,22 @@ class Account:
 
     def get(self, path):
         """The document at a path of the read API."""
+        return self.ask("GET", path)
+
+    def post(self, path):
+        """What the server answers to a change."""
+        return self.ask("POST", path)
+
+    def ask(self, method, path):
         connection = UnixConnection(self.socket_path)
         try:
-            connection.request("GET", path)
+            connection.request(method, path)
             response = connection.getresponse()
             body = response.read()
         finally:
             connection.close()
         if response.status != 200:
-            raise RuntimeError(f"GET {path}: {response.status} {body.decode()}")
+            raise RuntimeError(f"{method} {path}: {response.status} {body.decode()}")
         return json.loads(body)
 
     def snapshot(self):

@@ -42,7 +42,7 @@ pub struct Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 26] = {
+pub const PROGRAMS: [Program; 27] = {
     const fn on_any(name: &'static str) -> Program {
         Program {
             name,
@@ -74,6 +74,7 @@ pub const PROGRAMS: [Program; 26] = {
         on_any("reopened_grids"),
         on_any("stacks"),
         on_any("python_lines"),
+        on_any("leaking"),
         Program {
             name: "sub_meshes",
             needs_mesh: true,

@@ -131,6 +131,7 @@ fn process() -> Process {
         elided_events: 0,
         claimed_pid: Some(-1),
         anomalies: 1,
+        names_hidden: false,
         inherited_frees: 0,
         leak_candidates: LeakCandidates::default(),
         connections: 0,
@@ -228,7 +229,7 @@ fn the_document_has_the_documented_names() {
     );
     assert_eq!(
         keys(process),
-        "pid instance name uid start_time state source incomplete incomplete_reasons resyncing lost_events \
+        "pid instance name names_hidden uid start_time state source incomplete incomplete_reasons resyncing lost_events \
          elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
          released host"
     );

@@ -2,7 +2,7 @@
 
 use crate::world::{Board, World, buffer};
 use ttmem_event::{Class, EventKind, MeshId, TextId};
-use ttmem_ledger::{Departure, GaugeKind, LeftGroup, View};
+use ttmem_ledger::{Departure, GaugeKind, LeftBehind, View};
 
 const DRAM: GaugeKind = GaugeKind::Class(Class::Dram);
 
@@ -32,10 +32,13 @@ fn groups(view: &View, process: usize) -> Vec<(Option<String>, u64, u64)> {
         .collect()
 }
 
-fn left(groups: &[LeftGroup]) -> Vec<(Option<&str>, u64, u64)> {
-    let groups = groups.iter();
+fn left(left: &LeftBehind) -> Vec<(Option<&str>, u64, u64)> {
+    let groups = left.groups.iter();
     groups
-        .map(|group| (group.operation.as_deref(), group.buffers, group.bytes))
+        .map(|group| {
+            let buffers = group.births.sum.buffers;
+            (group.operation.as_deref(), buffers, group.bytes)
+        })
         .collect()
 }
 

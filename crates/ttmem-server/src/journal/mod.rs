@@ -191,7 +191,8 @@ impl Last {
             events.extend(places.map(|(batch, place)| batch.event(place, names).event));
         };
         for gone in &self.departed {
-            add(&gone.history, &gone.names);
+            let names = gone.names.clone().for_audience(view.audience);
+            add(&gone.history, &names);
         }
         for (slot, history) in &self.live {
             let process = view.process(*slot);

@@ -10,12 +10,14 @@ use ttmem_api::EventFields;
 use ttmem_api::FieldValue as Shown;
 use ttmem_event::event::FieldValue;
 use ttmem_event::{Event, EventKind};
-use ttmem_ledger::{Anomaly, ProcessRef};
+use ttmem_ledger::{Anomaly, Audience, ProcessRef};
 
 /// What the ids in some events of a process stand for; by default nothing is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(super) process: Option<String>,
+    /// The user of that process.
+    uid: Option<u32>,
     known: HashMap<FieldValue, Shown>,
 }
 
@@ -70,7 +72,22 @@ impl Names {
         }
         Self {
             process: vocabulary::known_text(&process.facts.identity.name),
+            uid: Some(process.facts.identity.uid),
             known,
+        }
+    }
+
+    /// The same without what an audience may not see: the process's name, and its texts.
+    pub(crate) fn for_audience(self, audience: Audience) -> Self {
+        if audience.may_see(self.uid) {
+            return self;
+        }
+        let is_shown = |id: &FieldValue| !matches!(id, FieldValue::Text(_));
+        let known = self.known.into_iter().filter(|(id, _)| is_shown(id));
+        Self {
+            process: None,
+            uid: self.uid,
+            known: known.collect(),
         }
     }
 

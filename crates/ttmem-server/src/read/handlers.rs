@@ -5,6 +5,7 @@ use super::connection::Requester;
 use super::failures;
 use super::http::{ReadState, Refusal};
 use super::l1map;
+use super::leaks;
 use super::of_process::{self, Wanted};
 use super::peak;
 use super::program_rows;
@@ -24,8 +25,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Failures, Forgotten,
-    History, KernelRow, L1Map, LastEvents, LeftBehind, MAX_PAGE_ROWS, Mark, Marked, MemoryClass,
-    Page, PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
+    History, KernelRow, L1Map, LastEvents, Leaks, LeftBehind, MAX_PAGE_ROWS, Mark, Marked,
+    MemoryClass, Page, PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 use ttmem_ledger::{Departure, View};
 
@@ -235,6 +236,10 @@ pub(super) fn get_failures(context: &Context, query: FailuresQuery) -> Result<Fa
     Ok(failures::failures(&*context.view()?, count))
 }
 
+pub(super) fn get_leaks(context: &Context, NoQuery {}: NoQuery) -> Result<Leaks, Refusal> {
+    Ok(leaks::leaks(&*context.view()?, context.time()))
+}
+
 const DEFAULT_HISTORY: u32 = 600;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -363,7 +368,8 @@ pub(super) async fn get_events(
         permits.limits.stream_timeout,
     );
     let started = (state.facts)().server.started;
-    let streams = Streams::new(state.ledger, state.journal);
+    let audience = state.names.audience(requester.who);
+    let streams = Streams::new(state.ledger, state.journal, audience);
     let (body, ended) = streams.open(after, started, permit, timeout);
     requester.connection.stream(ended);
     let mut response = Response::new(Body::new(body));

@@ -1,5 +1,6 @@
 //! What readers are answered from, and how a request is refused.
 
+use super::admission::Principal;
 use super::geometry_cache::GeometryCache;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
@@ -11,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use std::fmt;
 use std::sync::Arc;
 use ttmem_api::{Problem, SCHEMA, escape_json};
+use ttmem_ledger::Audience;
 
 #[derive(Clone)]
 pub struct ReadState {
@@ -20,6 +22,27 @@ pub struct ReadState {
     pub geometry: GeometryCache,
     pub(crate) histories: Histories,
     pub(crate) journal: Journal,
+    pub names: NamePolicy,
+}
+
+/// Who is shown names, commands and lines of processes.
+#[derive(Clone, Copy, Debug)]
+pub struct NamePolicy {
+    /// The server's own user, who sees them all, as root does; other users see those of their own.
+    pub server_uid: u32,
+    /// Whether readers over TCP, of whom no user is known, see them all as well.
+    pub over_tcp: bool,
+}
+
+impl NamePolicy {
+    pub(super) fn audience(self, who: Principal) -> Audience {
+        match who {
+            Principal::User(uid) if uid == 0 || uid == self.server_uid => Audience::Everything,
+            Principal::User(uid) => Audience::User(uid),
+            Principal::Anonymous | Principal::Bearer if self.over_tcp => Audience::Everything,
+            Principal::Anonymous | Principal::Bearer => Audience::Nobody,
+        }
+    }
 }
 
 impl fmt::Debug for ReadState {

@@ -114,6 +114,7 @@ pub(super) fn block(process: &ProcessView, row: &ttmem_ledger::BufferRow) -> Blo
         mesh: mesh.and_then(|mesh| mesh.id).map(|id| u64::from(id.0)),
         buffer: HexId(row.id),
         operation: rows::defined_text(process, row.operation),
+        line: rows::python_line(process, row.operation),
         time: Some(Timestamp::from_unix_nanos(row.time)),
     }
 }
@@ -230,6 +231,7 @@ fn segment(address: u64, size_bytes: u64, placed: Option<&Placed<'_>>, more: u32
         cb_kind: None,
         pid: None,
         owner: None,
+        line: None,
         buffer: None,
         time: None,
         more,
@@ -253,6 +255,7 @@ fn segment(address: u64, size_bytes: u64, placed: Option<&Placed<'_>>, more: u32
             cb_kind: Some(vocabulary::cb_kind(cb.kind)),
             pid: process.facts.identity.pid,
             owner: rows::defined_text(process, program.name),
+            line: rows::python_line(process, program.name),
             time: time(cb.time),
             ..nothing
         },
@@ -264,6 +267,7 @@ fn segment(address: u64, size_bytes: u64, placed: Option<&Placed<'_>>, more: u32
             },
             pid: process.facts.identity.pid,
             owner: rows::defined_text(process, row.operation),
+            line: rows::python_line(process, row.operation),
             buffer: Some(HexId(row.id)),
             time: time(row.time),
             ..nothing

@@ -17,6 +17,7 @@ mod handlers;
 mod host;
 mod http;
 mod l1map;
+mod leaks;
 mod limits;
 mod of_process;
 mod openapi;
@@ -36,7 +37,7 @@ mod tests;
 
 pub use connection::{HttpThread, StartHttpError, refuse};
 pub use geometry_cache::GeometryCache;
-pub use http::ReadState;
+pub use http::{NamePolicy, ReadState};
 pub use limits::HttpLimits;
 pub(crate) use limits::Permit;
 pub use snapshot::ServerFacts;

@@ -58,15 +58,15 @@ pub(super) fn left(view: &View, wanted: Wanted<'_>, time: Timestamp) -> Option<L
         at_exit,
     };
     if let Some(process) = wanted.live(view).next() {
-        let at_close = groups(&process.left_at_close());
+        let at_close = groups(&process.left_at_close().groups);
         return Some(document(&process.facts.identity, at_close, Vec::new()));
     }
     let process = wanted.departed(view).next()?;
     let (at_close, at_exit) = (&process.left_at_close, &process.left_at_exit);
     Some(document(
         &process.identity,
-        groups(at_close),
-        groups(at_exit),
+        groups(&at_close.groups),
+        groups(&at_exit.groups),
     ))
 }
 
@@ -78,7 +78,7 @@ fn groups(groups: &[ttmem_ledger::LeftGroup]) -> Vec<LeftGroup> {
         let origin = failures::origin(group.operation.as_deref());
         let class = vocabulary::class(group.class);
         let (buffers, bytes) = found.entry((class, origin, &group.stack)).or_default();
-        *buffers += group.buffers;
+        *buffers += group.births.sum.buffers;
         *bytes = bytes.saturating_add(group.bytes);
     }
     let found = found.into_iter();

@@ -85,6 +85,7 @@ fn program_row(
         instance: rows::instance(process),
         program: tracked.then_some(program.id.0),
         name: rows::defined_text(process, program.name),
+        python: rows::python(process, program.name),
         runtime_id: (program.runtime_id != 0).then_some(program.runtime_id),
         kind: kind(program),
         created: time(program.created),

@@ -8,8 +8,8 @@ use super::admission::Principal;
 use super::connection::Requester;
 use super::handlers::{
     EventsQuery, NoQuery, get_blocks, get_buffer_groups, get_buffers, get_cbs, get_device,
-    get_events, get_failures, get_history, get_kernels, get_l1_map, get_last, get_left, get_peak,
-    get_processes, get_programs, get_snapshot, post_forget, post_mark,
+    get_events, get_failures, get_history, get_kernels, get_l1_map, get_last, get_leaks, get_left,
+    get_peak, get_processes, get_programs, get_snapshot, post_forget, post_mark,
 };
 use super::http::{ReadState, Refusal, json};
 use super::openapi;
@@ -26,10 +26,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use ttmem_api::routes::{
     BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH, HISTORY,
-    KERNELS, L1_MAP, LAST, LEFT, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY, SNAPSHOT,
+    KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY, SNAPSHOT,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
-use ttmem_ledger::{Device, Geometry, View};
+use ttmem_ledger::{Audience, Device, Geometry, View};
 
 /// The description of the read API for programs.
 static DESCRIPTION: LazyLock<String> = LazyLock::new(|| openapi::describe(&table()).to_string());
@@ -84,6 +84,12 @@ pub(super) fn table() -> Vec<Route> {
         document("get", LEFT, "What a process left behind", get_left)
             .refuses(404, "No such process is known."),
         document("get", FAILURES, "What failed, and why", get_failures),
+        document(
+            "get",
+            LEAKS,
+            "What grows from mark to mark, and what was held at the end",
+            get_leaks,
+        ),
         document("get", HISTORY, "Totals over time", get_history),
         document("get", LAST, "The last events", get_last),
         document("post", FORGET, "Drop what a process holds", post_forget)
@@ -248,7 +254,11 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn view(&self) -> Result<Arc<View>, Refusal> {
         let view = self.state.ledger.wait_for_view();
-        view.ok_or_else(Refusal::stopping)
+        let view = view.ok_or_else(Refusal::stopping)?;
+        Ok(match self.state.names.audience(self.who) {
+            Audience::Everything => view,
+            others => Arc::new(view.for_audience(others)),
+        })
     }
 
     pub(super) fn geometry(&self, view: &View) -> Arc<Geometry> {

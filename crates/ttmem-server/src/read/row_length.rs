@@ -15,7 +15,7 @@ pub(super) trait RowLength {
 const BUFFER: u64 = 464;
 const KERNEL: u64 = 384;
 const CB: u64 = 320;
-const PROGRAM: u64 = 640;
+const PROGRAM: u64 = 656;
 
 /// What a program has for each device.
 const PROGRAM_DEVICE: u64 = 448;
@@ -47,7 +47,9 @@ impl RowLength for CbRow {
 
 impl RowLength for ProgramRow {
     fn max_json_bytes(&self) -> u64 {
-        let texts = known(&self.instance) + known(&self.name);
+        let frames = self.python.iter().flatten();
+        let stack: u64 = frames.map(|frame| text(frame)).sum();
+        let texts = known(&self.instance) + known(&self.name) + stack;
         PROGRAM + texts + PROGRAM_DEVICE * self.devices.len() as u64
     }
 }
@@ -182,6 +184,7 @@ mod tests {
             pid: Some(u32::MAX),
             instance,
             program: Some(u64::MAX),
+            python: name.clone().map(|frame| vec![frame; 3]),
             name,
             runtime_id: Some(u64::MAX),
             kind: Some(KernelKind::Application),

@@ -265,7 +265,7 @@ pub(super) fn defined_text(process: &ProcessView, id: TextId) -> Option<String> 
 }
 
 /// The frames of a Python stack.
-fn python(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
+pub(super) fn python(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
     let frames = process.account.definitions.python_stack(id);
     let frames: Vec<String> = frames.map(vocabulary::text).collect();
     (!frames.is_empty()).then_some(frames)

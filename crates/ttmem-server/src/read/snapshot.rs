@@ -216,7 +216,12 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         leak_candidates: leak_candidates(&account.leak_candidates),
         connections: facts.connections,
         devices: devices.collect(),
-        host: facts.identity.pid.map(host::process),
+        names_hidden: facts.names_are_hidden,
+        host: facts.identity.pid.map(|pid| {
+            let mut host = host::process(pid);
+            host.command = host.command.filter(|_command| !facts.names_are_hidden);
+            host
+        }),
         ..identified(&facts.identity)
     }
 }
@@ -275,6 +280,7 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
     let reasons = incomplete_reasons(&departed.incomplete, &departed.not_tracked);
     Process {
         devices: devices.collect(),
+        names_hidden: departed.names_are_hidden,
         state: ttmem_api::ProcessState::Exited,
         incomplete: !reasons.is_empty(),
         incomplete_reasons: reasons,
@@ -338,6 +344,7 @@ fn identified(identity: &ProcessIdentity) -> Process {
         pid: identity.pid,
         instance: identity.instance.map(vocabulary::instance),
         name: vocabulary::known_text(&identity.name),
+        names_hidden: false,
         uid: Some(identity.uid),
         start_time: identity.start_time.map(Timestamp::from_unix_nanos),
         state: ttmem_api::ProcessState::Exited,

@@ -35,6 +35,8 @@ pub struct HttpConfig {
     pub token: Option<Token>,
     /// Names under which readers know this machine, besides its addresses.
     pub hosts: Vec<String>,
+    /// Whether readers are shown names, commands and lines of every user's processes.
+    pub shows_names: bool,
 }
 
 /// Why the read API cannot be offered over TCP.
@@ -60,6 +62,7 @@ pub struct BoundHttp {
     listener: TcpListener,
     address: SocketAddr,
     admission: Admission,
+    pub(crate) shows_names: bool,
 }
 
 impl BoundHttp {
@@ -68,6 +71,7 @@ impl BoundHttp {
             address,
             token,
             hosts,
+            shows_names,
         } = config;
         if token.is_none() && !address.ip().to_canonical().is_loopback() {
             return Err(BindHttpError::Open(address));
@@ -88,6 +92,7 @@ impl BoundHttp {
                 token,
                 hosts: hosts.collect(),
             },
+            shows_names,
         })
     }
 

@@ -3,17 +3,19 @@
 mod devices;
 mod documents;
 mod hostility;
+mod leaks;
 mod maps;
 mod moments;
 mod openapi;
 mod paging;
+mod privacy;
 mod python;
 mod selections;
 mod stalls;
 mod streams;
 mod tcp;
 
-use super::{GeometryCache, HttpLimits, HttpThread, ReadState, ServerFacts, refuse};
+use super::{GeometryCache, HttpLimits, HttpThread, NamePolicy, ReadState, ServerFacts, refuse};
 use crate::history::Histories;
 use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
@@ -30,13 +32,18 @@ use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Departure, Holder, Ledger, Limits, ProcessIdentity};
+use ttmem_ledger::{Audience, Departure, Holder, Ledger, Limits, ProcessIdentity};
 
 /// 2026-11-15 08:25:03 UTC.
 const NOW: u64 = 1_794_731_103_000_000_000;
 
 /// The user at the other end of every connection.
 const UID: u32 = 1000;
+/// Everybody is shown everything, but where a test is about that.
+const NAMES: NamePolicy = NamePolicy {
+    server_uid: UID,
+    over_tcp: true,
+};
 const READER: Holder = Holder {
     uid: UID,
     process: 1,
@@ -206,13 +213,22 @@ impl Served {
 
     /// By a thread that the test started.
     fn by(http: HttpThread) -> Self {
+        Self::by_for(http, UID)
+    }
+
+    /// To readers of this user.
+    fn to(state: ReadState, limits: HttpLimits, uid: u32) -> Self {
+        Self::by_for(HttpThread::start(state, limits, None).unwrap(), uid)
+    }
+
+    fn by_for(http: HttpThread, uid: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         thread::spawn(move || {
             // Each is a process of its own: what one may have is for other tests.
             for (process, stream) in (0..).zip(listener.incoming()) {
-                let reader = Holder { uid: UID, process };
+                let reader = Holder { uid, process };
                 if let Err(stream) = http.serve(stream.unwrap(), reader) {
                     refuse(stream);
                 }
@@ -240,6 +256,7 @@ fn state(
         geometry: GeometryCache::default(),
         histories: Histories::default(),
         journal: Journal::default(),
+        names: NAMES,
     }
 }
 

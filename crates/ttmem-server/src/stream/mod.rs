@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use ttmem_api::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp, escape_json};
-use ttmem_ledger::View;
+use ttmem_ledger::{Audience, View};
 
 /// Pieces of a stream that may wait for a reader; what it does not take stays in the journal.
 const QUEUE: usize = 2;
@@ -29,11 +29,16 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 pub(crate) struct Streams {
     ledger: LedgerHandle,
     journal: Journal,
+    audience: Audience,
 }
 
 impl Streams {
-    pub(crate) fn new(ledger: LedgerHandle, journal: Journal) -> Self {
-        Self { ledger, journal }
+    pub(crate) fn new(ledger: LedgerHandle, journal: Journal, audience: Audience) -> Self {
+        Self {
+            ledger,
+            journal,
+            audience,
+        }
     }
 
     /// A stream that goes on behind the id `after`; its permit is given back when it ends, also
@@ -69,7 +74,11 @@ impl Streams {
 
     /// Sends events to a reader until it is gone or the server stops.
     async fn serve(self, reader: Reader, after: Option<u64>) {
-        let Self { ledger, journal } = self;
+        let Self {
+            ledger,
+            journal,
+            audience,
+        } = self;
         let mut newest = journal.watch();
         // An id that is not reached yet is one of another server.
         let begin = *newest.borrow_and_update();
@@ -109,7 +118,8 @@ impl Streams {
             let Some(view) = ledger.view().await else {
                 return;
             };
-            let written = tokio::task::spawn_blocking(move || write(&view, &since.batches, last));
+            let written =
+                tokio::task::spawn_blocking(move || write(&view, audience, &since.batches, last));
             let Ok((text, reached)) = written.await else {
                 return;
             };
@@ -236,7 +246,7 @@ fn gap(after: u64, resumes: u64, reason: &str) -> Bytes {
 }
 
 /// The events behind an id as messages, at most [`AT_ONCE`] of them, and the id of the last.
-fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
+fn write(view: &View, audience: Audience, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
     let mut text = Vec::new();
     let mut last = after;
     for batch in batches {
@@ -249,7 +259,8 @@ fn write(view: &View, batches: &[Arc<Batch>], after: u64) -> (Bytes, u64) {
         let names = process.map_or_else(Names::default, |process| {
             let logical_id = |device| view.logical_id(device);
             let events = &batch.events[places.clone()];
-            Names::of(process.without_rows(), logical_id, events)
+            let names = Names::of(process.without_rows(), logical_id, events);
+            names.for_audience(audience)
         });
         for place in places {
             let event = batch.event(place, &names);

@@ -28,7 +28,7 @@ fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
     let mut messages = Vec::new();
     while last < count {
         let since = journal.since(last, AT_ONCE);
-        let (text, reached) = write(&view, &since.batches, last);
+        let (text, reached) = write(&view, Audience::Everything, &since.batches, last);
         let text = std::str::from_utf8(&text).expect("JSON is UTF-8");
         assert!(text.starts_with(&format!("id: {}\n", last + 1)));
         assert_eq!(

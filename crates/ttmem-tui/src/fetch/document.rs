@@ -29,6 +29,8 @@ pub(crate) enum Document {
     Buffers(BufferQuery),
     /// Buffers summed up; `by` says by what.
     Groups(BufferQuery),
+    /// What grows from mark to mark.
+    Leaks,
 }
 
 impl Document {
@@ -55,6 +57,7 @@ impl Document {
                 query: query.clone(),
                 page: client.buffers_where(query)?,
             }),
+            Self::Leaks => Update::Leaks(Box::new(client.leaks()?)),
             Self::Groups(query) => Update::Groups(query.clone(), client.buffer_groups(query)?),
         })
     }

@@ -1,8 +1,11 @@
 //! For tests: worlds to draw, and screens to compare.
 
+mod leaks;
 pub(crate) mod pty;
 pub(crate) mod screen;
 pub(crate) mod world;
+
+pub(crate) use self::leaks::leaks;
 
 use crate::data::Data;
 use crate::fetch::Document;
@@ -30,7 +33,11 @@ pub(crate) fn needed(view: &dyn View, data: &Data, chosen: &Chosen) -> Needed {
             Document::Kernels => needed.kernels = true,
             Document::Buffers(query) => needed.buffers = Some(query),
             Document::Groups(query) => needed.groups = Some(query),
-            Document::Snapshot | Document::Recent | Document::Programs | Document::Failures => {}
+            Document::Snapshot
+            | Document::Recent
+            | Document::Programs
+            | Document::Failures
+            | Document::Leaks => {}
         }
     }
     needed

@@ -27,6 +27,12 @@ impl Prompt {
         self.typing = true;
     }
 
+    /// Takes a text as it is, as if it had been typed.
+    pub(crate) fn set(&mut self, text: impl Into<String>) {
+        self.clear();
+        self.text = text.into();
+    }
+
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

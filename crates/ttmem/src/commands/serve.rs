@@ -102,5 +102,6 @@ fn http(options: &ServeOptions) -> Result<Option<HttpConfig>> {
         address,
         token: token.map(Token::read).transpose()?,
         hosts: options.http_host.clone(),
+        shows_names: options.http_names,
     }))
 }

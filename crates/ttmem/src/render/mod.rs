@@ -8,6 +8,7 @@
 mod devices;
 mod dump;
 mod explained;
+mod growing;
 mod json;
 mod last;
 mod paint;

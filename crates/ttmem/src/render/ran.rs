@@ -42,6 +42,7 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
     let mut text = page.title();
     if report.is_tracked() {
         text.push_str(&page.failures());
+        text.push_str(&page.growing());
         let devices = report.devices.iter();
         text.push_str(&page.sizes("PEAK", devices.map(|device| (device.id, device.peaks))));
         text.push_str(&page.capacities());

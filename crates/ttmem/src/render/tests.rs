@@ -212,6 +212,7 @@ pub(crate) fn process(pid: u32, name: &str, devices: &[Device]) -> Process {
         elided_events: 0,
         claimed_pid: None,
         anomalies: 0,
+        names_hidden: false,
         inherited_frees: 0,
         leak_candidates: LeakCandidates::default(),
         connections: 1,

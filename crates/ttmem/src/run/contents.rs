@@ -5,8 +5,8 @@ use super::report::Report;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use ttmem_api::{
-    ApiClient, Explanation, LeftGroup, MemoryClass, PeakBytes, PeakContents, PeakGroup, PeakOf,
-    Process,
+    ApiClient, Explanation, GrowingGroup, LeftGroup, MemoryClass, PeakBytes, PeakContents,
+    PeakGroup, PeakOf, Process,
 };
 
 /// As many as a server keeps.
@@ -26,6 +26,8 @@ pub(crate) struct Contents {
     pub(crate) left_at_close: Vec<LeftGroup>,
     /// What was held when processes ended, the most bytes first.
     pub(crate) left_at_exit: Vec<LeftGroup>,
+    /// What grew with the marks, the fastest first.
+    pub(crate) growing: Vec<GrowingGroup>,
 }
 
 /// The highest peak of a class, and what was live then.
@@ -57,6 +59,7 @@ impl Contents {
         contents.peaks = peaks
             .filter_map(|(class, of, figure)| peak(server, report, class, of, figure))
             .collect();
+        contents.read_growth(server, report);
         for process in &report.processes {
             let Ok(left) = server.left(process.pid, process.instance.as_deref()) else {
                 continue;
@@ -68,6 +71,18 @@ impl Contents {
             *left = merged(std::mem::take(left));
         }
         contents
+    }
+
+    fn read_growth(&mut self, server: &ApiClient, report: &Report) {
+        let Ok(leaks) = server.leaks() else {
+            return;
+        };
+        let is_of_run = |growing: &GrowingGroup| {
+            let whose = (growing.group.pid, &growing.group.instance);
+            let mut processes = report.processes.iter();
+            processes.any(|one| (one.pid, &one.instance) == whose)
+        };
+        self.growing = leaks.growing.into_iter().filter(is_of_run).collect();
     }
 
     fn read_failures(&mut self, server: &ApiClient, report: &Report) {

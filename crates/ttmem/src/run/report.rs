@@ -237,6 +237,7 @@ impl Report {
             "failures_not_kept": contents.failures_not_kept,
             "peaks": peaks.collect::<Vec<_>>(),
             "left": { "at_close": contents.left_at_close, "at_exit": contents.left_at_exit },
+            "growing": contents.growing,
             "regions": regions.collect::<Vec<_>>(),
             "anomalies": self.anomalies(),
             "anomaly_kinds": kinds,

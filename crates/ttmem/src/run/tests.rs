@@ -6,8 +6,9 @@ use super::*;
 use crate::render::tests::{device, process, reason, snapshot};
 use std::time::Duration;
 use ttmem_api::{
-    CbUsage, ClassUsage, Device, KernelUsage, LeakCandidates, LeftGroup, MemoryClass, PeakContents,
-    PeakGroup, PeakOf, Process, ProcessState, Released, SCHEMA, Timestamp,
+    CbUsage, ClassUsage, Device, GrowingGroup, KernelUsage, LeakCandidates, LeakGroup, LeftGroup,
+    MemoryClass, PeakContents, PeakGroup, PeakOf, Process, ProcessState, Released, SCHEMA,
+    Timestamp,
 };
 
 const PLAIN: Screen = Screen {
@@ -167,6 +168,37 @@ fn failures_come_first_each_with_its_sentence_and_few_in_full() {
     assert!(before.contains("2 failures before these"), "{text}");
     assert!(!after.contains("is full"), "{text}");
     assert_eq!(report.json()["failures"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn what_grew_is_said_before_the_peaks_with_its_line() {
+    let one = process(100, "python", &[device(0, 0)]);
+    let mut report = report(vec![device(0, 0)], vec![one]);
+    assert!(!render::ran(&report, PLAIN).contains("growing"));
+    let group = LeakGroup {
+        pid: Some(100),
+        instance: None,
+        process: None,
+        departed: true,
+        line: Some("/home/me/model.py:57 forward".into()),
+        operation: Some("ttnn.empty".into()),
+        class: None,
+        buffers: 4,
+        bytes: 8 << 20,
+        each_bytes: Some(2 << 20),
+    };
+    report.contents.growing = vec![GrowingGroup {
+        group,
+        mark: Some("step".into()),
+        since: 3,
+        steps: 4,
+        bytes_per_step: 2 << 20,
+    }];
+    let text = render::ran(&report, PLAIN);
+    let (before, _after) = text.split_once("\nPEAK").unwrap();
+    let sentence = "growing: +2.0 MiB per step since step 3, model.py:57 (ttnn.empty, 4 buffers)\n";
+    assert!(before.contains(sentence), "{text}");
+    assert_eq!(report.json()["growing"][0]["since"], 3);
 }
 
 #[test]

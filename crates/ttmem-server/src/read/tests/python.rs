@@ -13,7 +13,7 @@ const CALLED_AGAIN: &str = "ttnn::add
 /home/ada/main.py:4 <module>";
 
 /// A process with a buffer of each of two stacks, and an allocation that was refused.
-fn failing() -> Ledger {
+pub(super) fn failing() -> Ledger {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     for (id, text) in [(4, CALLED), (5, CALLED_AGAIN)] {

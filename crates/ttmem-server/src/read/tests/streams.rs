@@ -34,7 +34,7 @@ impl Live {
             ..state(ledger_thread_of(&ledger), facts)
         };
         Self {
-            streams: Streams::new(state.ledger.clone(), journal.clone()),
+            streams: Streams::new(state.ledger.clone(), journal.clone(), Audience::Everything),
             served: Served::from(state, limits),
             ledger,
             journal: Mutex::new(journal),

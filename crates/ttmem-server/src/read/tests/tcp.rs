@@ -81,6 +81,7 @@ fn config(address: &str, token: Option<&str>) -> HttpConfig {
         address: address.parse().unwrap(),
         token: token.map(|token| Token::new(token).unwrap()),
         hosts: vec!["Node-7.example".to_owned()],
+        shows_names: true,
     }
 }
 

@@ -152,6 +152,7 @@ impl World {
             instance: Some(format!("{:032x}", 0xabcd_ef00 + owner)),
             program: Some(number),
             name: Some(self.name(name, place)),
+            python: None,
             runtime_id: application.then_some(90_213 - u64::from(place)),
             kind: Some(kind),
             created: ago(10_900 - 90 * u64::from(place)),

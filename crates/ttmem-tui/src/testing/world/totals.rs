@@ -309,6 +309,7 @@ impl World {
             elided_events: 0,
             claimed_pid: None,
             anomalies: if self.busy { u64::from(place % 2) } else { 0 },
+            names_hidden: false,
             inherited_frees: 0,
             leak_candidates: LeakCandidates {
                 buffers: u64::from(place % 4 == 1) * 3,

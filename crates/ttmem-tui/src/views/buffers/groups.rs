@@ -8,12 +8,13 @@ use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
-pub(in crate::views) const WAYS: [GroupBy; 5] = [
+pub(in crate::views) const WAYS: [GroupBy; 6] = [
     GroupBy::Operation,
     GroupBy::Size,
     GroupBy::Class,
     GroupBy::Process,
     GroupBy::Layout,
+    GroupBy::Line,
 ];
 
 pub(in crate::views) const NO_FILTER: &str =

@@ -5,7 +5,7 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::{Cell, Column, Fact};
-use ttmem_api::{BufferRow, SortBy};
+use ttmem_api::{BufferRow, SortBy, short_line};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::figures("ADDRESS", 11, 0),
@@ -14,6 +14,7 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::figures("REQUESTED", 10, 5),
     Column::words("LAYOUT", 14, 4),
     Column::words("OPERATION", 20, 0).growing(),
+    Column::words("PYTHON LINE", 18, 3).growing(),
     Column::words("OWNER", 14, 2).growing(),
     Column::words("DEVICES", 9, 6),
     Column::figures("AGE", 11, 0),
@@ -25,7 +26,7 @@ pub(super) fn sorted(sort: SortBy, descending: bool) -> Option<(usize, bool)> {
         SortBy::Address => Some((0, descending)),
         SortBy::Size => Some((2, descending)),
         // The newest first are those with the least age.
-        SortBy::Time => Some((8, !descending)),
+        SortBy::Time => Some((9, !descending)),
         SortBy::Place | SortBy::Other => None,
     }
 }
@@ -35,6 +36,10 @@ pub(super) fn cells(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Cell> {
         Some(operation) => Cell::new(operation.as_str()),
         None => Cell::faint(theme.unknown().to_owned()),
     };
+    let line = match row.python_line() {
+        Some(line) => Cell::new(short_line(line)),
+        None => Cell::faint(theme.unknown()),
+    };
     vec![
         Cell::faint(address(row, theme)),
         Cell::inked(row.class.as_str(), class_ink(row.class)),
@@ -42,6 +47,7 @@ pub(super) fn cells(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Cell> {
         Cell::faint(format::bytes(row.requested_bytes)),
         Cell::faint(known(row.layout, theme)),
         operation,
+        line,
         Cell::new(owner(row.pid, row.instance.as_deref(), data, theme)),
         Cell::faint(format::ids(&row.device_ids)),
         Cell::new(age(row.time, data, theme)),
@@ -82,6 +88,15 @@ pub(super) fn facts(row: &BufferRow, data: &Data, theme: Theme) -> Vec<Fact> {
     if row.aliases > 0 {
         let times = format::counted(row.aliases.into(), "time");
         facts.push(("aliases", format!("announced {times} more"), Ink::Warning));
+    }
+    match &row.python {
+        Some(python) => {
+            facts.push(text("", String::new()));
+            facts.push(("", "Python stack, innermost first".to_owned(), Ink::Faint));
+            let frames = python.iter().map(|frame| text("", frame.clone()));
+            facts.extend(frames);
+        }
+        None => facts.push(("Python", "not recorded".to_owned(), Ink::Faint)),
     }
     match &row.stack {
         Some(stack) => {

@@ -69,7 +69,8 @@ impl Buffers {
                 let Some(pid) = pid else { return false };
                 chosen.pid = Some(pid);
             }
-            GroupBy::Layout | GroupBy::Line | GroupBy::Other => return false,
+            GroupBy::Line => self.question.line.set(key.as_str()),
+            GroupBy::Layout | GroupBy::Other => return false,
         }
         self.grouped = None;
         self.begin_anew();
@@ -111,9 +112,10 @@ impl Buffers {
     }
 
     fn handle_typing(&mut self, key: Key) -> Outcome {
-        let before = self.question.find.text().to_owned();
-        self.question.find.handle(key);
-        if self.question.find.text() != before {
+        let prompt = self.question.prompt();
+        let before = prompt.text().to_owned();
+        prompt.handle(key);
+        if prompt.text() != before {
             self.begin_anew();
         }
         Outcome::Handled
@@ -177,8 +179,7 @@ impl Buffers {
         if let Some(note) = self.note {
             parts.insert(0, (format!("{note} "), Ink::Warning));
         }
-        let typed = self.question.find.said(theme);
-        if let Some(typed) = typed.filter(|_| self.question.find.is_typing()) {
+        if let Some(typed) = self.question.typed(theme) {
             // First, because it is what the user looks at.
             parts.insert(0, (format!("{typed} "), Ink::Key));
         } else {
@@ -198,6 +199,7 @@ impl View for Buffers {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
             ("/", "find"),
+            ("l", "Python line"),
             ("s S", "sort"),
             ("b", "group by"),
             ("Enter", "details"),
@@ -222,7 +224,7 @@ impl View for Buffers {
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {
-        if self.question.find.is_typing() {
+        if self.is_typing() {
             return self.handle_typing(key);
         }
         self.note = None;
@@ -233,6 +235,10 @@ impl View for Buffers {
         match key {
             Key::Char('/') => {
                 self.question.find.begin();
+                return Outcome::Handled;
+            }
+            Key::Char('l') => {
+                self.question.line.begin();
                 return Outcome::Handled;
             }
             Key::Enter => return self.enter(data, chosen),
@@ -317,7 +323,7 @@ impl View for Buffers {
     }
 
     fn is_typing(&self) -> bool {
-        self.question.find.is_typing()
+        self.question.find.is_typing() || self.question.line.is_typing()
     }
 }
 

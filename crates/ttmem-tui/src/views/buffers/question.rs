@@ -6,6 +6,7 @@
 
 use crate::data::Data;
 use crate::format;
+use crate::theme::Theme;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
@@ -27,6 +28,8 @@ pub(in crate::views) struct Question {
     pub(in crate::views) find: Prompt,
     /// Of operations whose name has this in it.
     pub(in crate::views) operation: Option<String>,
+    /// Frames of Python, of which one must have this.
+    pub(in crate::views) line: Prompt,
     pub(in crate::views) class: Option<MemoryClass>,
     /// That take at least so much on a device.
     pub(in crate::views) min_bytes: Option<u64>,
@@ -41,6 +44,7 @@ impl Default for Question {
         Self {
             find: Prompt::default(),
             operation: None,
+            line: Prompt::default(),
             class: None,
             min_bytes: None,
             only_device: false,
@@ -75,10 +79,29 @@ impl Question {
         };
     }
 
+    /// What is being typed into: the line if that is, or else what is looked for.
+    pub(super) fn prompt(&mut self) -> &mut Prompt {
+        if self.line.is_typing() {
+            &mut self.line
+        } else {
+            &mut self.find
+        }
+    }
+
+    /// What is being typed, in words.
+    pub(super) fn typed(&self, theme: Theme) -> Option<String> {
+        if self.line.is_typing() {
+            let line = self.line.text();
+            return Some(format!("Python line has: {line}{}", theme.caret()));
+        }
+        self.find.said(theme).filter(|_| self.find.is_typing())
+    }
+
     /// Whether some buffers are left out, other than by process.
     pub(super) fn is_narrow(&self) -> bool {
         !self.find.text().is_empty()
             || self.operation.is_some()
+            || !self.line.text().is_empty()
             || self.class.is_some()
             || self.min_bytes.is_some()
             || self.only_device
@@ -97,7 +120,10 @@ impl Question {
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {
         let device = self.device(data, chosen);
         let unique_id = device.and_then(|device| device.unique_id);
-        let find = self.find.text();
+        let [find, python] = [&self.find, &self.line].map(|prompt| {
+            let text = prompt.text();
+            (!text.is_empty()).then(|| text.to_owned())
+        });
         BufferQuery {
             pid: chosen.pid,
             device: device
@@ -106,7 +132,8 @@ impl Question {
             unique_id,
             class: self.class,
             operation: self.operation.clone(),
-            find: (!find.is_empty()).then(|| find.to_owned()),
+            python,
+            find,
             min_bytes: self.min_bytes,
             since: self.since,
             ..BufferQuery::default()
@@ -143,7 +170,7 @@ impl Question {
     }
 
     pub(super) fn words(&self, data: &Data, chosen: &Chosen) -> Vec<String> {
-        let find = self.find.text();
+        let (find, line) = (self.find.text(), self.line.text());
         [
             chosen.pid.map(|pid| format!("pid {pid}")),
             self.device(data, chosen)
@@ -154,6 +181,7 @@ impl Question {
             self.operation
                 .as_ref()
                 .map(|name| format!("operation has \"{name}\"")),
+            (!line.is_empty()).then(|| format!("Python line has \"{line}\"")),
             (!find.is_empty()).then(|| format!("find \"{find}\"")),
             self.since
                 .map(|since| format!("since {}", since_text(since, data))),

@@ -113,6 +113,39 @@ fn filters_and_order_go_to_the_server() {
 }
 
 #[test]
+fn a_line_of_python_is_asked_for_and_said_while_it_is_typed_and_after() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    press(
+        &mut view,
+        &mut data,
+        &mut chosen,
+        "/q
+lmodel.py:5",
+    );
+    assert!(view.is_typing());
+    let screen = drawn(&mut view, &data, &chosen, SIZES[1]);
+    assert!(screen.contains("Python line has: model.py:5"), "{screen}");
+    press(
+        &mut view,
+        &mut data,
+        &mut chosen,
+        "7
+",
+    );
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
+    let texts = (asked.python.as_deref(), asked.find.as_deref());
+    assert_eq!(texts, (Some("model.py:57"), Some("q")));
+    let screen = drawn(&mut view, &data, &chosen, SIZES[1]);
+    assert!(
+        screen.contains("Python line has \"model.py:57\""),
+        "{screen}"
+    );
+    view.handle(Key::Escape, &data, &mut chosen);
+    let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
+    assert_eq!((asked.python, asked.find), (None, None));
+}
+
+#[test]
 fn an_answer_to_another_question_is_not_shown() {
     let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
     assert!(drawn(&mut view, &data, &chosen, SIZES[0]).contains("1613 buffers"));

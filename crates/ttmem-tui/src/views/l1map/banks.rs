@@ -1,6 +1,6 @@
 //! A class bank by bank: how full, what the largest blocks are, and whether a buffer still fits.
 
-use super::column::{NARROW, age, short};
+use super::column::{NARROW, age, origin};
 use crate::data::Data;
 use crate::format;
 use crate::labels;
@@ -217,7 +217,8 @@ fn draw_lists(
     blocks.draw_all(canvas, left, cursor, &found, |block| {
         let unknown = || Cell::faint(theme.unknown());
         let operation = block.operation.as_deref();
-        let operation = operation.map(|name| Cell::new(short(name, left.width < NARROW)));
+        let operation = origin(operation, block.line.as_deref(), left.width < NARROW);
+        let operation = operation.map(Cell::new);
         let pid = block.pid.map(|pid| Cell::new(pid.to_string()));
         let all = map
             .banks

@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
-use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp};
+use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp, short_line};
 
 const SEGMENTS: &[Column] = &[
     Column::figures("ADDRESS", 8, 0),
@@ -286,11 +286,19 @@ pub(super) fn row_of_the_gap(core: &L1Column) -> u64 {
 }
 
 /// A name in a list that has little room: what is behind the last `::` says most.
-pub(super) fn short(name: &str, narrow: bool) -> &str {
+fn short(name: &str, narrow: bool) -> &str {
     match name.rsplit_once("::") {
         Some((_, last)) if narrow && !last.is_empty() => last,
         _other => name,
     }
+}
+
+/// The operation and the line of Python, as far as they are known.
+pub(super) fn origin(operation: Option<&str>, line: Option<&str>, narrow: bool) -> Option<String> {
+    let operation = operation.map(|name| short(name, narrow));
+    let parts = operation.into_iter().chain(line.map(short_line));
+    let parts: Vec<&str> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 fn cells(segment: &Segment, narrow: bool, data: &Data, theme: Theme) -> Vec<Cell> {
@@ -303,7 +311,7 @@ fn cells(segment: &Segment, narrow: bool, data: &Data, theme: Theme) -> Vec<Cell
     let blank_or_unknown = || Cell::faint(if owned { theme.unknown() } else { "" });
     let plain = if free { Ink::Faint } else { Ink::Text };
     let kind = format!("{} {}", theme.fill(ink(segment.kind)), name(segment));
-    let owner = segment.owner.as_deref().map(|owner| short(owner, narrow));
+    let owner = origin(segment.owner.as_deref(), segment.line.as_deref(), narrow);
     let pid = segment.pid.map(|pid| Cell::new(pid.to_string()));
     let more = match segment.more {
         0 => String::new(),
@@ -361,6 +369,7 @@ mod tests {
             cb_kind: None,
             pid: None,
             owner: None,
+            line: None,
             buffer: None,
             time: None,
             more: 0,

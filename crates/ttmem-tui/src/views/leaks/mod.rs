@@ -3,6 +3,7 @@
 //! The server knows when a buffer was allocated, not whether it is still of use: this view says
 //! what grew, never that it leaked.
 
+mod growing;
 mod growth;
 mod held;
 #[cfg(test)]
@@ -272,6 +273,7 @@ impl View for Leaks {
             .map(Document::History)
             .into_iter()
             .chain(groups)
+            .chain([Document::Leaks])
             .collect()
     }
 
@@ -338,6 +340,7 @@ impl View for Leaks {
         let held = held::processes(data, &self.find);
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
+            area = growing::draw(canvas, area, data, &self.find);
             if !held.is_empty() {
                 held::draw(canvas, area, &held, data);
             }
@@ -352,7 +355,7 @@ impl View for Leaks {
         if let Some(doubt) = doubt {
             canvas.text(row_of(area, 2 + u16::from(airy)), doubt, Ink::Warning);
         }
-        area = below(area, 3 + u16::from(airy));
+        area = growing::draw(canvas, below(area, 3 + u16::from(airy)), data, &self.find);
         // What each part would take, with a blank row before it.
         let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
             0 => 0,

@@ -109,6 +109,11 @@ fn screens_of_what_was_chosen() {
             let name = format!("leaks/state_{state}_{}x{}", size.0, size.1);
             assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         }
+        let (mut view, mut data, chosen) = (Leaks::default(), two_marks(), Chosen::default());
+        answer(&view, &mut data, &chosen);
+        data.apply(Update::Leaks(Box::new(testing::leaks())), Instant::now());
+        let name = format!("leaks/state_growing_{}x{}", size.0, size.1);
+        assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         let mut data = WORLD.data();
         data.snapshot.as_mut().unwrap().document.marks.clear();
         let screen = drawn(&mut Leaks::default(), &data, &Chosen::default(), size);

@@ -76,6 +76,7 @@ impl World {
             mesh: Some(1),
             buffer: HexId(0x6600_0000 + u64::from(number)),
             operation: Some(self.name(usual[place % 3], number)),
+            line: None,
             time: Some(ago(5 + u64::from(number) * 3)),
         }
     }

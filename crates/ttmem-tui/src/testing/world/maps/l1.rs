@@ -127,6 +127,7 @@ impl World {
                     mesh: Some(1),
                     buffer: HexId(0x5500_0000 + address),
                     operation: Some(self.name(usual[number as usize % 3], number)),
+                    line: None,
                     time: Some(ago(3 + u64::from(number) * 13)),
                 });
             }
@@ -144,6 +145,7 @@ impl World {
             cb_kind: None,
             pid: None,
             owner: None,
+            line: None,
             buffer: None,
             time: None,
             more: 0,

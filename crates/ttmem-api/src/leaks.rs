@@ -1,0 +1,131 @@
+//! What grows from mark to mark, and what processes left behind.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{MemoryClass, SchemaVersion, Timestamp, short_line, size_text};
+
+/// What grows, and what was left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Leaks {
+    /// The version of the format.
+    pub schema: SchemaVersion,
+    /// When these figures held.
+    pub time: Timestamp,
+    /// What grows with the marks of its process, or else with those that readers set; the fastest
+    /// first.
+    pub growing: Vec<GrowingGroup>,
+    /// What processes held when they closed their devices, or ended without that; most bytes first.
+    pub held_at_close: Vec<HeldAtClose>,
+    /// Groups that are not in these lists.
+    pub left_out: u64,
+}
+
+/// Buffers of one process, line and operation; their bytes are those on each device they lie on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeakGroup {
+    /// Their process.
+    pub pid: Option<u32>,
+    /// Which one of those that had this pid.
+    pub instance: Option<String>,
+    /// Its name.
+    pub process: Option<String>,
+    /// Whether the process has ended.
+    pub departed: bool,
+    /// The line of Python that allocated them, as `file:line function`.
+    pub line: Option<String>,
+    /// The operation they were allocated for.
+    pub operation: Option<String>,
+    /// Their class, if all have one.
+    pub class: Option<MemoryClass>,
+    /// How many.
+    pub buffers: u64,
+    /// What they take.
+    pub bytes: u64,
+    /// What each of them takes, if all take the same.
+    pub each_bytes: Option<u64>,
+}
+
+impl LeakGroup {
+    /// Where they come from: the line, the operation, or nothing that is known.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        let line = self.line.as_deref().map(short_line);
+        line.or(self.operation.as_deref())
+            .unwrap_or("not known where")
+    }
+}
+
+/// Buffers that were held when their mesh was closed, or at the end of their process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldAtClose {
+    /// The buffers.
+    #[serde(flatten)]
+    pub group: LeakGroup,
+    /// Whether they had grown until then: they are in the other list, too.
+    pub growing: bool,
+}
+
+/// Buffers that every step leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GrowingGroup {
+    /// The buffers.
+    #[serde(flatten)]
+    pub group: LeakGroup,
+    /// The name of the marks that growth is counted by; null if they have different ones.
+    pub mark: Option<String>,
+    /// The number of the mark since which they grow; where names differ, which of the marks it is.
+    pub since: u64,
+    /// The steps from there to the last mark.
+    pub steps: u64,
+    /// What a step leaves behind, on average.
+    pub bytes_per_step: u64,
+}
+
+impl GrowingGroup {
+    /// `+2.0 MiB per step since step 3, model.py:57`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let named = self.mark.as_deref().filter(|name| !name.is_empty());
+        let step = named.unwrap_or("mark");
+        format!(
+            "+{} per {step} since {step} {}, {}",
+            size_text(self.bytes_per_step),
+            self.since,
+            self.group.place()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_said_in_a_sentence() {
+        let group = LeakGroup {
+            pid: Some(7),
+            instance: None,
+            process: None,
+            departed: false,
+            line: Some("/home/ada/model.py:57 forward".into()),
+            operation: Some("ttnn::empty".into()),
+            class: Some(MemoryClass::Dram),
+            buffers: 4,
+            bytes: 8 << 20,
+            each_bytes: Some(2 << 20),
+        };
+        let mut growing = GrowingGroup {
+            group,
+            mark: Some("step".into()),
+            since: 3,
+            steps: 4,
+            bytes_per_step: 2 << 20,
+        };
+        let sentence = "+2.0 MiB per step since step 3, model.py:57";
+        assert_eq!(growing.sentence(), sentence);
+        (growing.mark, growing.group.line) = (None, None);
+        let sentence = "+2.0 MiB per mark since mark 3, ttnn::empty";
+        assert_eq!(growing.sentence(), sentence);
+    }
+}

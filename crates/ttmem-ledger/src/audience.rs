@@ -1,0 +1,121 @@
+//! Who a view is for: names, lines and texts of a process are its user's own.
+//!
+//! Sizes, places and times are for everybody who may read at all: they say what is left of a shared
+//! device. What a program is called, which lines it runs and what it names its operations are shown
+//! to its user, and to those who see everything.
+
+use crate::failures::Failures;
+use crate::process::ProcessIdentity;
+use crate::view::{DepartedView, ProcessView, Table, View};
+use std::sync::Arc;
+use ttmem_account::Pages;
+
+/// Whose names are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// Root, the server's own user, and the server itself: everybody's.
+    #[default]
+    Everything,
+    /// A user: those of its own processes.
+    User(u32),
+    /// Somebody of whom no user is known: nobody's.
+    Nobody,
+}
+
+impl Audience {
+    /// Whether names of this user's processes are shown; `None` is a sum over several.
+    #[must_use]
+    pub fn may_see(self, uid: Option<u32>) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::User(own) => uid.is_none_or(|uid| uid == own),
+            Self::Nobody => uid.is_none(),
+        }
+    }
+}
+
+impl View {
+    /// The same for an audience: without the names that it may not see.
+    #[must_use]
+    pub fn for_audience(&self, audience: Audience) -> Self {
+        let may_see = |identity: &ProcessIdentity| audience.may_see(Some(identity.uid));
+        let mut processes = Pages::default();
+        for process in self.processes.shared() {
+            let shown = if may_see(&process.facts.identity) {
+                Arc::clone(process)
+            } else {
+                Arc::new(process.without_names())
+            };
+            processes.put(process.index, shown);
+        }
+        let departed = self.departed.iter().map(|departed| {
+            let mut shown = departed.clone();
+            if !may_see(&shown.identity) {
+                shown.hide_names();
+            }
+            shown
+        });
+        let failures = self.failures.map(|moment| {
+            if !may_see(&moment.identity) {
+                moment.hide_names();
+            }
+        });
+        Self {
+            processes: Table::new(processes.view()),
+            departed: Arc::new(departed.collect()),
+            failures: Arc::new(failures),
+            audience,
+            ..self.clone()
+        }
+    }
+}
+
+impl ProcessView {
+    /// The same without its name and its texts.
+    #[must_use]
+    pub fn without_names(&self) -> Self {
+        let mut shown = self.clone();
+        shown.facts.identity.name = Arc::from("");
+        shown.facts.names_are_hidden = true;
+        shown.account.definitions = Arc::new(self.account.definitions.without_texts());
+        shown
+    }
+}
+
+impl DepartedView {
+    fn hide_names(&mut self) {
+        self.identity.name = Arc::from("");
+        self.names_are_hidden = true;
+        self.left_at_close = Arc::new(self.left_at_close.without_names());
+        self.left_at_exit = Arc::new(self.left_at_exit.without_names());
+    }
+}
+
+impl Failures {
+    /// The same with each moment changed.
+    fn map(&self, change: impl Fn(&mut crate::FailureMoment)) -> Self {
+        let mut shown = self.clone();
+        for moment in shown.moments_mut() {
+            change(Arc::make_mut(moment));
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_for_their_user_and_for_those_who_see_everything() {
+        for (audience, own, others, sums) in [
+            (Audience::Everything, true, true, true),
+            (Audience::User(7), true, false, true),
+            (Audience::Nobody, false, false, true),
+        ] {
+            assert_eq!(audience.may_see(Some(7)), own, "{audience:?}");
+            assert_eq!(audience.may_see(Some(8)), others, "{audience:?}");
+            assert_eq!(audience.may_see(None), sums, "{audience:?}");
+        }
+    }
+}

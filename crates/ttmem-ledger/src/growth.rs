@@ -1,0 +1,249 @@
+//! What grows from mark to mark.
+//!
+//! A live buffer has the time at which it was placed. Where a program sets a mark in each of its steps,
+//! the buffers that were placed between two marks and are still held are what that step has left
+//! behind: what was placed once is of one step, what is replaced is of the last, and what leaks is of
+//! all of them. So growth is worked out of rows and marks when somebody asks, and no event costs more
+//! for it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+/// Marks that are kept of a series; when there are more, every second one goes.
+const MAX_STEPS: usize = 128;
+
+/// Names of marks that are counted apart.
+const MAX_NAMES: usize = 8;
+
+/// Marks that make a series.
+const MIN_STEPS: u64 = 3;
+
+/// A mark of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub time: u64,
+    /// Which one of the series, from 1.
+    pub ordinal: u64,
+    /// The user's number.
+    pub number: u64,
+}
+
+/// Repeated marks; of many, each so many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// The name that all of them have.
+    pub name: Option<Arc<str>>,
+    kept: Vec<Step>,
+    every: u64,
+    count: u64,
+}
+
+impl Steps {
+    fn new(name: Option<Arc<str>>) -> Self {
+        Self {
+            name,
+            kept: Vec::new(),
+            every: 1,
+            count: 0,
+        }
+    }
+
+    fn push(&mut self, time: u64, number: u64) {
+        if self.kept.last().is_some_and(|last| time < last.time) {
+            // A clock was set back: what was placed when is not known by it.
+            return;
+        }
+        self.count += 1;
+        if self.kept.len() == MAX_STEPS && self.is_kept(self.count) {
+            self.every *= 2;
+            let every = self.every;
+            self.kept
+                .retain(|step| (step.ordinal - 1).is_multiple_of(every));
+        }
+        if self.is_kept(self.count) {
+            let ordinal = self.count;
+            self.kept.push(Step {
+                time,
+                ordinal,
+                number,
+            });
+        }
+    }
+
+    fn is_kept(&self, ordinal: u64) -> bool {
+        (ordinal - 1).is_multiple_of(self.every)
+    }
+
+    /// The kept mark behind which a time lies.
+    fn place(&self, time: u64) -> Option<usize> {
+        let behind = self.kept.partition_point(|step| step.time <= time);
+        behind.checked_sub(1)
+    }
+}
+
+/// The marks of a process, or of those who read: all of them, and by name.
+#[derive(Clone, Debug)]
+pub struct Series {
+    all: Steps,
+    named: Vec<Steps>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self {
+            all: Steps::new(None),
+            named: Vec::new(),
+        }
+    }
+}
+
+impl Series {
+    pub(crate) fn push(&mut self, time: u64, name: &Arc<str>, number: u64) {
+        self.all.push(time, number);
+        let known = self.named.iter_mut();
+        let mut known = known.filter(|steps| steps.name.as_ref() == Some(name));
+        if let Some(steps) = known.next() {
+            steps.push(time, number);
+        } else if self.named.len() < MAX_NAMES {
+            let mut steps = Steps::new(Some(Arc::clone(name)));
+            steps.push(time, number);
+            self.named.push(steps);
+        }
+    }
+
+    /// The marks that growth is measured by: those of one name, if that comes again and again.
+    #[must_use]
+    pub fn steps(&self) -> &Steps {
+        let named = self.named.iter().filter(|steps| steps.count >= MIN_STEPS);
+        named.max_by_key(|steps| steps.count).unwrap_or(&self.all)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.count == 0
+    }
+
+    /// This series, or another one if it has no marks.
+    #[must_use]
+    pub fn or<'s>(self: &'s Arc<Self>, other: &'s Arc<Self>) -> &'s Arc<Self> {
+        if self.is_empty() { other } else { self }
+    }
+}
+
+/// How many buffers, and their bytes on each device that they lie on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub buffers: u64,
+    pub bytes: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.buffers += other.buffers;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// Buffers that are still held, by the step in which they were placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Births {
+    pub sum: Sum,
+    smallest: u64,
+    largest: u64,
+    /// By the time of the mark behind which they were placed: marks are thinned out later.
+    by_step: BTreeMap<u64, Sum>,
+}
+
+impl Default for Births {
+    fn default() -> Self {
+        Self {
+            sum: Sum::default(),
+            smallest: u64::MAX,
+            largest: 0,
+            by_step: BTreeMap::new(),
+        }
+    }
+}
+
+/// What grows, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// The mark that the first step began with.
+    pub since: Step,
+    /// How many steps it has grown over.
+    pub steps: u64,
+    /// What they have left behind.
+    pub sum: Sum,
+}
+
+impl Births {
+    /// Adds a buffer that was placed at a time; its step is noted while `room` has a place for it.
+    pub(crate) fn add(&mut self, time: u64, bytes: u64, steps: &Steps, room: &mut usize) {
+        let one = Sum { buffers: 1, bytes };
+        self.sum.add(one);
+        self.smallest = self.smallest.min(bytes);
+        self.largest = self.largest.max(bytes);
+        let Some(place) = steps.place(time) else {
+            return;
+        };
+        match self.by_step.entry(steps.kept[place].time) {
+            Entry::Occupied(mut known) => known.get_mut().add(one),
+            Entry::Vacant(free) if *room > 0 => {
+                free.insert(one);
+                *room -= 1;
+            }
+            Entry::Vacant(_) => {}
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.sum.add(other.sum);
+        self.smallest = self.smallest.min(other.smallest);
+        self.largest = self.largest.max(other.largest);
+        for (time, sum) in &other.by_step {
+            self.by_step.entry(*time).or_default().add(*sum);
+        }
+    }
+
+    /// The size of each, if all have one.
+    #[must_use]
+    pub fn each_bytes(&self) -> Option<u64> {
+        (self.smallest == self.largest).then_some(self.largest)
+    }
+
+    /// Whether they grow: steps have left some behind again and again, up to the last that is over,
+    /// and for at least half of all steps.
+    ///
+    /// What lives for a fixed number of steps looks the same at first. But it is never older than
+    /// that, so that it is not taken for growth once there are twice as many steps.
+    #[must_use]
+    pub fn growth(&self, steps: &Steps) -> Option<Growth> {
+        // The last step is not over: what it has placed may be in use.
+        let over = steps.kept.len().checked_sub(1)?;
+        let mut by_place: BTreeMap<usize, Sum> = BTreeMap::new();
+        for (time, sum) in &self.by_step {
+            if let Some(place) = steps.place(*time) {
+                by_place.entry(place).or_default().add(*sum);
+            }
+        }
+        let gap = (over / 8).max(1);
+        let (mut first, mut found, mut sum) = (over, 0, Sum::default());
+        for (place, placed) in by_place.range(..over).rev() {
+            if first - place > gap {
+                break;
+            }
+            first = *place;
+            found += 1;
+            sum.add(*placed);
+        }
+        if found < 3 || 2 * (over - first) < over {
+            return None;
+        }
+        let since = steps.kept[first];
+        let steps = steps.kept[over].ordinal - since.ordinal;
+        Some(Growth { since, steps, sum })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+use super::*;
+
+/// Marks of one name, one second apart, numbered from 0.
+fn series(marks: u64) -> Series {
+    let mut series = Series::default();
+    let name = Arc::from("step");
+    for number in 0..marks {
+        series.push(number * 1000, &name, number);
+    }
+    series
+}
+
+/// One buffer of a size for each of these steps.
+fn births(series: &Series, size: u64, steps: impl IntoIterator<Item = u64>) -> Births {
+    let (mut births, mut room) = (Births::default(), usize::MAX);
+    for step in steps {
+        births.add(step * 1000 + 500, size, series.steps(), &mut room);
+    }
+    births
+}
+
+fn growth(series: &Series, steps: impl IntoIterator<Item = u64>) -> Option<Growth> {
+    births(series, 1024, steps).growth(series.steps())
+}
+
+#[test]
+fn a_buffer_that_each_step_leaves_behind_grows_since_the_first_that_did() {
+    let series = series(10);
+    let found = growth(&series, 3..10).unwrap();
+    assert_eq!((found.since.number, found.since.ordinal), (3, 4));
+    // The last step is not over.
+    assert_eq!((found.steps, found.sum.buffers), (6, 6));
+    assert_eq!(found.sum.bytes / found.steps, 1024);
+}
+
+#[test]
+fn what_was_placed_once_or_is_replaced_does_not_grow() {
+    let series = series(10);
+    for steps in [
+        vec![],
+        vec![0; 50],
+        vec![4],
+        vec![9],
+        vec![8, 9],
+        vec![0, 9],
+    ] {
+        assert_eq!(growth(&series, steps.clone()), None, "{steps:?}");
+    }
+    // Weights of an early step, and nothing since.
+    assert_eq!(growth(&series, [0, 1, 2, 3]), None);
+}
+
+#[test]
+fn what_lives_for_some_steps_does_not_grow() {
+    let series = series(100);
+    assert_eq!(growth(&series, 90..100), None);
+    assert_eq!(growth(&series, 60..100), None);
+    assert!(growth(&series, 40..100).is_some());
+}
+
+#[test]
+fn one_in_some_steps_grows_as_well() {
+    let series = series(101);
+    let found = growth(&series, (0..100).step_by(10)).unwrap();
+    assert_eq!((found.since.number, found.steps), (0, 100));
+    assert_eq!(found.sum.buffers, 10);
+    assert_eq!(growth(&series, (0..100).step_by(30)), None, "too seldom");
+}
+
+#[test]
+fn few_steps_say_nothing() {
+    assert_eq!(growth(&series(0), []), None);
+    for marks in 1..4 {
+        assert_eq!(growth(&series(marks), 0..marks), None, "{marks}");
+    }
+    assert!(growth(&series(4), 0..4).is_some());
+}
+
+#[test]
+fn of_many_marks_some_are_kept_and_growth_is_the_same() {
+    let series = series(10_000);
+    let steps = series.steps();
+    assert!(steps.kept.len() <= MAX_STEPS, "{}", steps.kept.len());
+    assert!(series.all.kept.len() <= MAX_STEPS);
+    let found = growth(&series, 0..10_000).unwrap();
+    assert_eq!(found.since.number, 0);
+    assert_eq!(found.sum.bytes / found.steps, 1024);
+    let found = growth(&series, 3000..10_000).unwrap();
+    // To the width of what is kept.
+    assert!(
+        found.since.number.abs_diff(3000) <= steps.every,
+        "{found:?}"
+    );
+    assert_eq!(growth(&series, 9_000..10_000), None);
+}
+
+#[test]
+fn marks_of_one_name_count_before_all() {
+    let mut series = series(5);
+    let step: Arc<str> = Arc::from("step");
+    assert_eq!(series.steps().name, Some(Arc::clone(&step)));
+    for number in 0..100 {
+        let name = Arc::from(format!("request {number}"));
+        series.push(10_000 + number, &name, number);
+    }
+    assert!(series.named.len() <= MAX_NAMES);
+    assert_eq!(series.steps().name, Some(step));
+    let mut others = Series::default();
+    for number in 0..5_u64 {
+        others.push(number, &Arc::from(format!("{number}")), 0);
+    }
+    assert_eq!(others.steps().name, None);
+    assert_eq!(others.steps().count, 5);
+}
+
+#[test]
+fn a_mark_from_before_the_last_one_is_left_out() {
+    let mut series = series(3);
+    series.push(10, &Arc::from("step"), 9);
+    assert_eq!(series.steps().count, 3);
+}
+
+#[test]
+fn births_outlive_the_thinning_of_their_marks() {
+    let mut series = series(100);
+    let (mut births, mut room) = (Births::default(), usize::MAX);
+    for number in 0..1000 {
+        if number >= 100 {
+            series.push(number * 1000, &Arc::from("step"), number);
+        }
+        births.add(number * 1000 + 500, 1024, series.steps(), &mut room);
+    }
+    let found = births.growth(series.steps()).unwrap();
+    assert_eq!(found.since.number, 0);
+    assert_eq!(found.sum.bytes / found.steps, 1024);
+}
+
+#[test]
+fn without_room_for_steps_buffers_are_counted_and_growth_is_not_known() {
+    let series = series(10);
+    let (mut births, mut room) = (Births::default(), 2);
+    for step in 0..10 {
+        births.add(step * 1000 + 500, 1024, series.steps(), &mut room);
+    }
+    assert_eq!(
+        (births.sum.buffers, births.sum.bytes, room),
+        (10, 10 * 1024, 0)
+    );
+    assert_eq!(births.growth(series.steps()), None);
+}

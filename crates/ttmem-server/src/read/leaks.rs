@@ -1,0 +1,136 @@
+//! What grows from mark to mark, and what processes left behind, by line of Python.
+
+use super::{failures, vocabulary};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
+use ttmem_event::Class;
+use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, Steps, View};
+
+/// Groups of each list.
+const MAX_GROUPS: usize = 256;
+
+pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
+    let mut found = Found::default();
+    for process in &view.processes {
+        let identity = &process.facts.identity;
+        found.add_held(identity, &process.held(&view.series));
+        found.add_left(identity, false, &process.left_at_close());
+    }
+    for departed in view.departed.iter() {
+        for left in [&departed.left_at_close, &departed.left_at_exit] {
+            found.add_left(&departed.identity, true, left);
+        }
+    }
+    let Found {
+        mut growing,
+        mut held_at_close,
+    } = found;
+    growing.sort_by_key(|group| Reverse((group.bytes_per_step, group.group.bytes)));
+    held_at_close.sort_by_key(|held| Reverse(held.group.bytes));
+    let lists = [growing.len(), held_at_close.len()];
+    let left_out: usize = lists.iter().map(|len| len.saturating_sub(MAX_GROUPS)).sum();
+    growing.truncate(MAX_GROUPS);
+    held_at_close.truncate(MAX_GROUPS);
+    Leaks {
+        schema: SCHEMA,
+        time,
+        growing,
+        held_at_close,
+        left_out: left_out as u64,
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    growing: Vec<GrowingGroup>,
+    held_at_close: Vec<HeldAtClose>,
+}
+
+impl Found {
+    /// What a process holds now: only growth is worth a line.
+    fn add_held(&mut self, identity: &ProcessIdentity, held: &LeftBehind) {
+        let steps = held.series.steps();
+        let groups = by_line(held);
+        let growing = groups.iter().filter_map(|(key, group)| {
+            growth(group, steps, || leak_group(identity, false, key, group))
+        });
+        self.growing.extend(growing);
+    }
+
+    /// What a process left behind, and what of it had grown.
+    fn add_left(&mut self, identity: &ProcessIdentity, departed: bool, left: &LeftBehind) {
+        let steps = left.series.steps();
+        for (key, group) in by_line(left) {
+            let shown = leak_group(identity, departed, &key, &group);
+            let grown = growth(&group, steps, || shown.clone());
+            self.held_at_close.push(HeldAtClose {
+                group: shown,
+                growing: grown.is_some(),
+            });
+            self.growing.extend(grown);
+        }
+    }
+}
+
+/// The operation and the line of Python.
+type Key = (Option<String>, Option<String>);
+
+/// Buffers of one line and operation, and their class if they have one.
+struct Group {
+    births: Births,
+    class: Option<Class>,
+}
+
+/// Stacks that differ further out are one line.
+fn by_line(left: &LeftBehind) -> BTreeMap<Key, Group> {
+    let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
+    for found in &left.groups {
+        let key = failures::origin(found.operation.as_deref());
+        match groups.get_mut(&key) {
+            Some(group) => {
+                group.births.merge(&found.births);
+                group.class = group.class.filter(|class| *class == found.class);
+            }
+            None => {
+                let (births, class) = (found.births.clone(), Some(found.class));
+                groups.insert(key, Group { births, class });
+            }
+        }
+    }
+    groups
+}
+
+fn leak_group(
+    identity: &ProcessIdentity,
+    departed: bool,
+    (operation, line): &Key,
+    group: &Group,
+) -> LeakGroup {
+    LeakGroup {
+        pid: identity.pid,
+        instance: identity.instance.map(vocabulary::instance),
+        process: vocabulary::known_text(&identity.name),
+        departed,
+        line: line.clone(),
+        operation: operation.clone(),
+        class: group.class.map(vocabulary::class),
+        buffers: group.births.sum.buffers,
+        bytes: group.births.sum.bytes,
+        each_bytes: group.births.each_bytes(),
+    }
+}
+
+fn growth(group: &Group, steps: &Steps, shown: impl FnOnce() -> LeakGroup) -> Option<GrowingGroup> {
+    let growth = group.births.growth(steps)?;
+    Some(GrowingGroup {
+        group: shown(),
+        mark: steps.name.as_deref().map(vocabulary::text),
+        since: match steps.name {
+            Some(_) => growth.since.number,
+            None => growth.since.ordinal,
+        },
+        steps: growth.steps,
+        bytes_per_step: growth.sum.bytes / growth.steps.max(1),
+    })
+}

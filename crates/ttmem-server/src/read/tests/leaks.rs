@@ -1,0 +1,150 @@
+//! What grows from mark to mark, by line, and what was held at the end.
+
+use super::*;
+use ttmem_api::{Leaks, MemoryClass};
+
+const LEAKING: TextId = TextId(4);
+const TIDY: TextId = TextId(5);
+
+/// A process of which each step leaves a buffer of one line behind, in two ways, and replaces that
+/// of another.
+fn training(ledger: &mut Ledger, steps: u64, leaks: bool) -> u32 {
+    let process = joined(ledger, 4001);
+    for (id, text) in [
+        (
+            LEAKING,
+            "ttnn::empty\n/home/ada/model.py:57 forward\n/home/ada/main.py:3 <module>",
+        ),
+        (
+            TextId(6),
+            "ttnn::empty\n/home/ada/model.py:57 forward\n/home/ada/main.py:4 <module>",
+        ),
+        (TIDY, "ttnn::add\n/home/ada/model.py:60 forward"),
+        (TextId(7), "step"),
+    ] {
+        let text = text.to_owned();
+        ledger
+            .define(process, &Definition::Text { id, text })
+            .unwrap();
+    }
+    let place = |ledger: &mut Ledger, time, id, operation| {
+        let address = n150().dram.base + 64 * id;
+        let mut kind = allocated(id, Class::Dram, address, 64);
+        if let EventKind::BufferAllocated { operation: of, .. } = &mut kind {
+            *of = operation;
+        }
+        apply(ledger, process, time, kind);
+    };
+    // Weights.
+    place(ledger, 1, 1, LEAKING);
+    for step in 0..steps {
+        let time = 1000 + step * 10;
+        let number = step;
+        let name = TextId(7);
+        apply(ledger, process, time, EventKind::Marked { name, number });
+        if leaks && step >= 3 {
+            let operation = if step % 2 == 0 { LEAKING } else { TextId(6) };
+            place(ledger, time + 1, 100 + step, operation);
+        }
+        place(ledger, time + 2, 1_000_000 + step, TIDY);
+        if step > 0 {
+            let freed = EventKind::BufferFreed {
+                mesh: BOTH,
+                buffer: BufferId(1_000_000 + step - 1),
+            };
+            apply(ledger, process, time + 3, freed);
+        }
+    }
+    process
+}
+
+fn leaks_of(ledger: Ledger) -> Leaks {
+    Served::new(ledger).client().leaks().unwrap()
+}
+
+#[test]
+fn a_line_that_leaves_a_buffer_behind_in_each_step_is_named() {
+    let mut ledger = empty_ledger();
+    training(&mut ledger, 20, true);
+    let leaks = leaks_of(ledger);
+    let [growing] = leaks.growing.as_slice() else {
+        panic!("{leaks:?}");
+    };
+    assert_eq!(
+        growing.sentence(),
+        "+768 B per step since step 3, model.py:57"
+    );
+    assert_eq!((growing.since, growing.steps), (3, 16));
+    let group = &growing.group;
+    assert_eq!(group.line.as_deref(), Some("/home/ada/model.py:57 forward"));
+    assert_eq!(group.operation.as_deref(), Some("ttnn::empty"));
+    assert_eq!(
+        (group.class, group.each_bytes),
+        (Some(MemoryClass::Dram), Some(768))
+    );
+    // With the weights, and what the last step has left.
+    assert_eq!((group.buffers, group.departed), (18, false));
+    assert_eq!(leaks.held_at_close, []);
+}
+
+#[test]
+fn without_a_leak_nothing_grows() {
+    for steps in [0, 1, 5, 20, 1000] {
+        let mut ledger = empty_ledger();
+        training(&mut ledger, steps, false);
+        let leaks = leaks_of(ledger);
+        assert_eq!(leaks.growing, [], "{steps} steps");
+    }
+}
+
+#[test]
+fn what_is_held_at_close_is_told_apart_from_what_grew() {
+    for closes in [true, false] {
+        let mut ledger = empty_ledger();
+        let process = training(&mut ledger, 10_000, true);
+        if closes {
+            apply(
+                &mut ledger,
+                process,
+                900_000,
+                EventKind::MeshClosed { mesh: BOTH },
+            );
+        }
+        ledger.depart(process, Departure::Exited, 900_001);
+        let leaks = leaks_of(ledger);
+        let held = leaks.held_at_close.iter();
+        let held: Vec<_> = held
+            .map(|held| (held.group.place(), held.group.buffers, held.growing))
+            .collect();
+        assert_eq!(
+            held,
+            [("model.py:57", 9998, true), ("model.py:60", 1, false)]
+        );
+        let [growing] = leaks.growing.as_slice() else {
+            panic!("{leaks:?}");
+        };
+        assert!(growing.group.departed);
+        // Of so many steps not each is kept: the first that is had some without a leak.
+        assert!((760..=768).contains(&growing.bytes_per_step), "{growing:?}");
+    }
+}
+
+#[test]
+fn marks_of_readers_count_where_a_process_sets_none() {
+    let mut ledger = empty_ledger();
+    let process = joined(&mut ledger, 4001);
+    for step in 0..6 {
+        ledger.set_mark(100 * step, "".into(), step);
+        let address = n150().dram.base + 64 * step;
+        let kind = allocated(1 + step, Class::Dram, address, 64);
+        apply(&mut ledger, process, 100 * step + 50, kind);
+    }
+    let leaks = leaks_of(ledger);
+    let [growing] = leaks.growing.as_slice() else {
+        panic!("{leaks:?}");
+    };
+    assert_eq!(
+        growing.sentence(),
+        "+768 B per mark since mark 0, ttnn::add"
+    );
+}

@@ -51,8 +51,8 @@ fn other_users_and_readers_over_tcp_get_sizes() {
         assert_eq!(process["names_hidden"], false);
         assert!(process["name"].is_string() && process["host"]["command"].is_string());
         let url = all["server"]["sockets"].as_array().expect("a list");
-        let url = url.iter().filter_map(Value::as_str);
-        let url = url.filter(|url| url.starts_with("http")).next_back();
+        let mut url = url.iter().filter_map(Value::as_str);
+        let url = url.rfind(|url| url.starts_with("http"));
         let url = ["--http", url.expect("it listens on TCP")];
 
         let others = [

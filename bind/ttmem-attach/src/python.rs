@@ -75,10 +75,14 @@ pub(crate) fn configure(value: Option<&OsStr>) {
     ON.store(value.is_some_and(|value| value == "1"), Relaxed);
 }
 
+pub(crate) fn is_on() -> bool {
+    ON.load(Relaxed)
+}
+
 /// The text of an operation, with the Python stack that called it where there is one.
 #[inline]
 pub(crate) fn origin(operation: TextId) -> TextId {
-    if ON.load(Relaxed) {
+    if is_on() {
         with_stack(operation)
     } else {
         operation
@@ -196,7 +200,7 @@ fn turn_off(why: &Unsupported) {
 
 /// Adds the line of the status, if they were asked for.
 pub(crate) fn describe(text: &mut String) {
-    if ON.load(Relaxed) || !FAMILY.is_on() {
+    if is_on() || !FAMILY.is_on() {
         FAMILY.describe(None, text);
     }
 }

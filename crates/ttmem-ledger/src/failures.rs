@@ -131,6 +131,7 @@ impl Failures {
         if let Some(last) = self.kept.back_mut()
             && last.identity == process.facts.identity
             && last.event == event.kind
+            && last.origin == origin(&process.account, &event.kind)
         {
             // Its time stays that of its blocks.
             let last = Arc::make_mut(last);
@@ -168,19 +169,10 @@ fn count(moment: &FailureMoment) -> usize {
 
 fn moment(process: &mut Process, known_devices: &[Device], event: &Event) -> FailureMoment {
     let account = &process.account;
-    let (mesh, class, origin) = match event.kind {
-        EventKind::AllocationFailed {
-            mesh,
-            class,
-            operation,
-            ..
-        } => (mesh, class, text(account, operation)),
-        EventKind::Clashed { mesh, program, .. } => {
-            let program = account.program(program);
-            let name = program.and_then(|program| text(account, program.name));
-            (mesh, Class::L1, name)
-        }
-        _no_failure => (MeshId(0), Class::L1, None),
+    let (mesh, class) = match event.kind {
+        EventKind::AllocationFailed { mesh, class, .. } => (mesh, class),
+        EventKind::Clashed { mesh, .. } => (mesh, Class::L1),
+        _no_failure => (MeshId(0), Class::L1),
     };
     let (cores, storage) = match event.kind {
         EventKind::Clashed { program, cores, .. } => (
@@ -205,7 +197,7 @@ fn moment(process: &mut Process, known_devices: &[Device], event: &Event) -> Fai
         devices,
         arch: first.and_then(|device| device.facts.arch),
         event: event.kind,
-        origin,
+        origin: origin(account, &event.kind),
         cores,
         storage_start: storage.map(|(address, _kind)| address),
         is_dataflow: storage
@@ -215,6 +207,15 @@ fn moment(process: &mut Process, known_devices: &[Device], event: &Event) -> Fai
     };
     let blocks = blocks(process, mesh, class, &event.kind);
     FailureMoment { blocks, ..moment }
+}
+
+/// Who asked for what failed: the operation, or the program as it was named last.
+fn origin(account: &Account, event: &EventKind) -> Option<Arc<str>> {
+    match *event {
+        EventKind::AllocationFailed { operation, .. } => text(account, operation),
+        EventKind::Clashed { program, .. } => text(account, account.program(program)?.name),
+        _no_failure => None,
+    }
 }
 
 fn text(account: &Account, id: TextId) -> Option<Arc<str>> {

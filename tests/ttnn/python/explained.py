@@ -167,19 +167,26 @@ def clashes(failures):
     check, device = failures.check, failures.device
     a = check.step("create", lambda: zeros(device, [1, 1, 1024, 1024], DRAM))
     # What each places, and the name of the operation as the runtime has it. Dataflow buffers are
-    # checked before ttnn says which operation sends them; their line is known.
+    # checked before ttnn says which operation sends them; their line is known. Each from a second line,
+    # too: the runtime has the program in its cache by then.
     operations = {
-        "circular_buffers": (lambda: ttnn.add(a, a), "BinaryNg"),
-        "dataflow_buffers": (lambda: ttnn.softmax(a, -1), None),
+        "circular_buffers": (
+            lambda: ttnn.add(a, a),
+            lambda: ttnn.add(a, a),
+            "BinaryNg",
+        ),
+        "dataflow_buffers": (
+            lambda: ttnn.softmax(a, -1),
+            lambda: ttnn.softmax(a, -1),
+            None,
+        ),
     }
-    for kind, (operation, operation_name) in operations.items():
+    for kind, (operation, from_elsewhere, operation_name) in operations.items():
         live = check.step("fill l1", lambda: fill(device, [1, 1, 512, 512], L1))
         failure = failures.refuse(f"{kind} clash", operation, (MEETS_BUFFER,))
         equal(f"{kind}: verdict", failure["verdict"], "clash")
         equal(f"{kind}: operation", failure["operation"], operation_name)
-        here = operation.__code__
-        line = f"{here.co_filename}:{here.co_firstlineno} <lambda>"
-        equal(f"{kind}: line", failure["python"], line)
+        equal(f"{kind}: line", failure["python"], lambda_line(operation))
         clash = failure["clash"]
         equal(f"{kind}: storage", clash["storage"], kind)
         blocks = Blocks(check, device, "L1")
@@ -206,9 +213,19 @@ def clashes(failures):
         equal(f"{kind}: the one that is left", again["clash"]["limit"], highest)
         release(live, [highest])
         check.step(f"{kind} with nothing in the way", operation)
+        live += check.step("fill l1 again", lambda: fill(device, [1, 1, 512, 512], L1))
+        for number, again in enumerate((from_elsewhere, operation)):
+            failure = failures.refuse(f"{kind} clash of a cached program", again, (MEETS_BUFFER,))
+            equal(f"{kind}: line of call {number}", failure["python"], lambda_line(again))
         release(live, None)
         check.compare("l1 is empty")
     ttnn.deallocate(a)
+
+
+def lambda_line(function):
+    """A lambda of one line, as our reports have it."""
+    code = function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno} <lambda>"
 
 
 def release(tensors, addresses):

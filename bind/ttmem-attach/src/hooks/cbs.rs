@@ -14,7 +14,7 @@ use crate::regions::{Clash, Regions};
 use crate::runtime::circular::CircularBuffer;
 use crate::runtime::vector::ranges_at;
 use crate::runtime::{Object, device, program};
-use crate::{open_devices, pending, report};
+use crate::{open_devices, pending, python, report};
 use ttmem_event::{CbKind, CoreSet, EventKind, MeshId, ProgramId, TextId};
 
 pub(crate) static FAMILY: Family = Family::new("circular buffers");
@@ -127,21 +127,21 @@ fn report_clash(mesh: MeshId, program: ProgramId, clash: &Clash) {
     });
 }
 
-/// The number of a program that is refused, with the operation that was about to send it: it will
-/// not be sent, which is when a name is reported otherwise.
+/// The number of a program that is refused, with the operation and the line of Python that were about to
+/// send it: it will not be sent, which is when a name is reported otherwise. One that the runtime
+/// had in its cache was named by the call that built it.
 fn number_of_refused(object: Object) -> Option<ProgramId> {
     let number = number_of(object)?;
     let sending = pending::first().filter(|pending| pending.operation != TextId::NONE);
-    let Some(operation) = sending.map(|pending| pending.operation) else {
-        return Some(number);
-    };
     let accessors = FAMILY.need(&*program::ACCESSORS)?;
     let runtime_id = (accessors.runtime_id)(object);
-    let renamed = with_program(object, |program| {
-        std::mem::replace(&mut program.name, operation) != operation
+    let (name, renamed) = with_program(object, |program| {
+        let before = program.name;
+        program.name = sending.map_or(before, |pending| pending.operation);
+        (program.name, program.name != before)
     })?;
-    if renamed {
-        FAMILY.contain(|| report::program(number, operation, runtime_id, object.address()));
+    if renamed || python::is_on() {
+        FAMILY.contain(|| report::program(number, name, runtime_id, object.address()));
     }
     Some(number)
 }

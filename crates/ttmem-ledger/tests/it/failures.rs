@@ -86,6 +86,30 @@ fn a_clash_keeps_the_buffers_in_the_way_and_the_programs_storage() {
 }
 
 #[test]
+fn a_program_that_is_refused_at_another_line_is_another_failure() {
+    let (mut world, model) = World::n150();
+    let mut says = world.by(model);
+    says.text(7, "ttnn.add\n/m/a.py:1 f");
+    says.text(8, "ttnn.add\n/m/a.py:2 f");
+    let named = |name| EventKind::ProgramCreated {
+        program: ProgramId(5),
+        name: TextId(name),
+        runtime_id: 0,
+        pointer: 0,
+    };
+    for name in [7, 7, 8] {
+        says.tell(named(name)).tell(clash(5, L1_BASE + 8192));
+    }
+    let view = world.view();
+    let kept = view.failures.iter();
+    let kept: Vec<_> = kept
+        .map(|moment| (moment.origin.as_deref(), moment.times))
+        .collect();
+    let [first, second] = ["ttnn.add\n/m/a.py:1 f", "ttnn.add\n/m/a.py:2 f"].map(Some);
+    assert_eq!(kept, [(second, 1), (first, 2)]);
+}
+
+#[test]
 fn the_same_failure_again_is_counted_and_old_ones_make_room() {
     let (mut world, model) = World::n150();
     let mut says = world.by(model);

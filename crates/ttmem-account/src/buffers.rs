@@ -149,9 +149,11 @@ const SPLIT_AT: usize = 8192;
 /// As many as the values of the byte of a hash that chooses one.
 const PARTS: usize = 256;
 
+/// Where rows are, by the hashes of their keys.
 ///
 /// A table that grows moves all that it has. A large index is in parts that grow each by
-/// itself, so that no event waits until a million entries are moved.
+/// itself, so that no event waits until a million entries are moved. The last part gets twice as
+/// much as the first, and those between accordingly: equal ones would all grow at once.
 #[derive(Debug)]
 struct SlotIndex {
     parts: Vec<HashTable<u32>>,
@@ -168,8 +170,14 @@ impl Default for SlotIndex {
 impl SlotIndex {
     #[inline]
     fn place(&self, hash: u64) -> usize {
-        // Neither the lowest nor the highest byte: a table has its own use for those.
-        usize::from(hash.to_le_bytes()[4]) & (self.parts.len() - 1)
+        // Not the lowest bytes nor the highest: a table has its own use for those.
+        let [_, _, _, one, other, third, _, _] = hash.to_le_bytes();
+        let place = if third < u8::MAX / 3 {
+            one.max(other)
+        } else {
+            one
+        };
+        usize::from(place) & (self.parts.len() - 1)
     }
 
     fn find(&self, hash: u64, matches: impl FnMut(&u32) -> bool) -> Option<u32> {
@@ -281,5 +289,40 @@ impl BufferBook {
             next.previous = row.previous;
         }
         Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries that growing tables move, at most, while so many others are added.
+    fn most_moved(added: usize, during: usize) -> usize {
+        let (mut index, hasher) = (SlotIndex::default(), RandomState::default());
+        let mut moved = vec![0; added / during + 1];
+        for slot in 0..u32::try_from(added).unwrap() {
+            let hash = hasher.hash_one(u64::from(slot));
+            let place = index.place(hash);
+            let (entries, room) = (index.parts[place].len(), index.parts[place].capacity());
+            index.insert(hash, slot, |slot| hasher.hash_one(u64::from(*slot)));
+            if entries > 0
+                && index
+                    .parts
+                    .get(place)
+                    .is_some_and(|part| part.capacity() > room)
+            {
+                moved[slot as usize / during] += entries;
+            }
+        }
+        moved.into_iter().max().unwrap_or(0)
+    }
+
+    #[test]
+    fn the_parts_of_a_large_index_do_not_grow_at_once() {
+        let most = most_moved(1 << 20, 512);
+        assert!(
+            most < 3 * 8192,
+            "{most} entries were moved during 512 events"
+        );
     }
 }

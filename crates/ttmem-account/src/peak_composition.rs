@@ -120,6 +120,10 @@ pub fn at<'a>(
     })
 }
 
+/// What visiting an entry costs in work units, and as much again on each of its devices: its name is
+/// looked up there.
+const VISIT_WORK: u64 = 2;
+
 /// A walk over all that was live at some peak of a process, a part at a time.
 ///
 /// The account must not change until it is done.
@@ -146,14 +150,14 @@ impl Walk {
             for slot in devices {
                 visit(*slot, &entry);
             }
-            1 + devices.len() as u64
+            VISIT_WORK * (1 + devices.len() as u64)
         };
         loop {
             let from = self.next;
             let paused = match self.table {
                 0 => visit_some(&account.buffers.rows, from, work, &mut units, |row| {
                     let units = entry(PeakEntry::of_buffer(row));
-                    visit_buffer(row, units - 1);
+                    visit_buffer(row, units / VISIT_WORK - 1);
                     units
                 }),
                 1 => visit_some(&account.programs, from, work, &mut units, |program| {

@@ -24,6 +24,7 @@ use crate::{
     Forgotten, History, L1Map, LastEvents, Leaks, LeftBehind, Marked, MemoryClass, Page,
     PeakContents, PeakOf, Processes, Row, Snapshot, Token, routes,
 };
+use serde::Serialize;
 use target::{of_device, with_query};
 
 /// The server answers from memory; five seconds without a byte means it hangs.
@@ -194,7 +195,16 @@ impl ApiClient {
 
     /// Follows what happens, from now on or from behind an id.
     pub fn events(&self, after: Option<u64>) -> Result<EventReader, ApiRequestError> {
-        let target = with_query(routes::EVENTS, &[("after", after)]);
+        self.follow(&[("after", after)])
+    }
+
+    /// Follows what happens, beginning with the newest `count` events.
+    pub fn newest_events(&self, count: u32) -> Result<EventReader, ApiRequestError> {
+        self.follow(&[("last", count)])
+    }
+
+    fn follow(&self, query: &impl Serialize) -> Result<EventReader, ApiRequestError> {
+        let target = with_query(routes::EVENTS, query);
         let body = self.open("GET", &target, u64::MAX)?;
         Ok(EventReader::new(self.server.clone(), body))
     }

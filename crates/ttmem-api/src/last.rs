@@ -2,7 +2,8 @@
 
 use crate::{SchemaVersion, Timestamp};
 use schemars::JsonSchema;
-use serde::de::{MapAccess, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,7 +61,7 @@ impl EventFields {
 }
 
 /// The value of an event's field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FieldValue {
     /// Yes or no.
@@ -75,6 +76,54 @@ pub enum FieldValue {
     Devices(Vec<u32>),
     /// Nothing that is known.
     Unknown,
+}
+
+/// By the kind of the value: trying one variant after the other, as a derived one does, makes an
+/// error for each that does not fit, many thousand a second in a view of events.
+impl<'de> Deserialize<'de> for FieldValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Value;
+
+        impl<'de> Visitor<'de> for Value {
+            type Value = FieldValue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the value of an event's field")
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<FieldValue, E> {
+                Ok(FieldValue::Flag(flag))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(number))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<FieldValue, E> {
+                let unsigned = u64::try_from(number).map(FieldValue::Number);
+                Ok(unsigned.unwrap_or(FieldValue::Negative(number)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<FieldValue, E> {
+                Ok(FieldValue::Text(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<FieldValue, E> {
+                Ok(FieldValue::Text(text))
+            }
+
+            fn visit_unit<E>(self) -> Result<FieldValue, E> {
+                Ok(FieldValue::Unknown)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, devices: A) -> Result<FieldValue, A::Error> {
+                let devices = SeqAccessDeserializer::new(devices);
+                Vec::deserialize(devices).map(FieldValue::Devices)
+            }
+        }
+
+        deserializer.deserialize_any(Value)
+    }
 }
 
 impl fmt::Display for FieldValue {

@@ -182,11 +182,6 @@ fn flood_old(options: &AttackOptions, kind: RequestKind, connections: usize) -> 
     begun()?;
     let mut answers = vec![0; 1 << 16];
     loop {
-        for stream in &mut streams {
-            // What does not fit is sent the next time; half a message is as good as a whole one.
-            let _full = stream.write(&bytes);
-            let _none = stream.read(&mut answers);
-        }
         // It attacks the server, not the processor: a loop that spins would slow anybody.
         let interest = PollFlags::IN | PollFlags::OUT;
         let mut fds: Vec<PollFd<'_>> = streams
@@ -194,6 +189,16 @@ fn flood_old(options: &AttackOptions, kind: RequestKind, connections: usize) -> 
             .map(|stream| PollFd::new(stream, interest))
             .collect();
         poll(&mut fds, None)?;
+        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        for (stream, ready) in streams.iter_mut().zip(ready) {
+            if ready.intersects(PollFlags::OUT) {
+                // What does not fit is sent the next time; half a message is as good as a whole one.
+                let _full = stream.write(&bytes);
+            }
+            if ready.intersects(PollFlags::IN) {
+                let _none = stream.read(&mut answers);
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::scripts::{Step, any_definition, any_what, any_what_as_often, prelude};
 use crate::state::{live_set, peaks_of};
-use crate::world::identity;
+use crate::world::{buffer, identity};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -404,6 +404,19 @@ fn a_captured_run_of_a_destroyed_program_stays_when_another_takes_its_slot() {
     // On the cores that only program 1 had, nobody is left.
     assert_eq!(resident(&steps), [(2, 4)]);
     assert_carried(&steps, Source::Attached);
+}
+
+#[test]
+fn a_buffer_of_a_state_counts_as_much_work_as_an_event() {
+    const BUFFERS: u64 = 1000;
+    let allocated = |id| buffer(MeshId(3), id, Class::Dram, id * 64, 64, 64);
+    let client = Client::after(&script((1..=BUFFERS).map(allocated)), Source::Attached);
+    let mut server = Server::new(Source::Attached);
+    let before = server.ledger.work();
+    client.connect(&mut server);
+    let work = server.ledger.work() - before;
+    assert_eq!(client.account.len() as u64, BUFFERS);
+    assert!(work >= 8 * BUFFERS, "{BUFFERS} buffers cost {work} units");
 }
 
 #[test]

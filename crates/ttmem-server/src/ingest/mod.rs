@@ -515,6 +515,7 @@ impl Ingest {
                     };
                     let source = session.source(number);
                     let is_legacy = matches!(session.protocol, Protocol::Legacy(_));
+                    self.bytes_this_round += bytes.len();
                     // Before anything that can fail: both counts go down together.
                     session.outstanding = session.outstanding.saturating_sub(1);
                     if is_legacy {
@@ -524,7 +525,7 @@ impl Ingest {
                         self.close(number, Some(error.to_string()));
                     } else if is_legacy {
                         self.wait_to_ask(number);
-                        self.ask_next(source);
+                        self.questions.resume(source);
                     } else {
                         self.update_interest(number);
                     }

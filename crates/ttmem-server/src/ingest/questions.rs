@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     by_source: HashMap<Source, Asked>,
-    /// Processes that have room again because a connection ended.
+    /// Processes that may have room again: one of theirs was answered, or a connection ended.
     resumed: Vec<Source>,
 }
 
@@ -54,6 +54,14 @@ impl Questions {
         if let Some(asked) = self.by_source.get_mut(&source) {
             asked.waiting.retain(|waiting| *waiting != number);
             self.end(source, unanswered);
+            self.resume(source);
+        }
+    }
+
+    /// A process may ask again at the end of the round, not at once: who keeps asking would have the
+    /// ledger thread woken for each answer.
+    pub(super) fn resume(&mut self, source: Source) {
+        if !self.resumed.contains(&source) {
             self.resumed.push(source);
         }
     }
@@ -84,16 +92,16 @@ impl Ingest {
         }
     }
 
-    /// An answer was sent: it is the turn of the next that waits.
-    pub(super) fn ask_next(&mut self, source: Source) {
+    /// There may be room: it is the turn of the next that waits.
+    fn ask_next(&mut self, source: Source) {
         while let Some(number) = self.questions.next(source) {
             self.handle_legacy(number);
             self.close_if_answered(number);
         }
     }
 
-    /// Goes on where connections ended: apart from where that is found, which may be in the middle of
-    /// another one's questions.
+    /// Goes on where answers were sent or connections ended: apart from where that is found, which may
+    /// be in the middle of another one's questions.
     pub(super) fn resume_questions(&mut self) {
         while let Some(source) = self.questions.resumed.pop() {
             self.ask_next(source);

@@ -343,6 +343,8 @@ pub(super) fn post_forget(context: &Context, query: ForgetQuery) -> Result<Forgo
 pub(super) struct EventsQuery {
     /// The last id that was seen.
     after: Option<u64>,
+    /// Without one: begins with the newest events, so many.
+    last: Option<u32>,
 }
 
 /// The header with which a reader comes back to a stream.
@@ -357,7 +359,9 @@ pub(super) async fn get_events(
     let query: EventsQuery = parsed_query(&uri)?;
     let known = headers.get(LAST_EVENT_ID);
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let after = query.after.or(known);
+    // A browser that reconnects asks as before, and says in the header where it was.
+    let newest = |last| state.journal.newest().saturating_sub(u64::from(last));
+    let after = query.after.or(known).or(query.last.map(newest));
     let permits = &requester.connection.permits;
     let (permit, timeout) = (
         permits.stream(requester.holder)?,

@@ -13,6 +13,9 @@ use ttmem_api::{ApiClient, ApiRequestError};
 /// Small curves have steps of a second in a few columns: they need no more than this.
 const RECENT_INTERVAL: Duration = Duration::from_secs(5);
 
+/// A history has steps of a second at least: asked for more often it would say the same.
+const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A document that takes long is not fetched again for so many times as long.
 const REST: u32 = 10;
 
@@ -177,6 +180,7 @@ impl Fetched {
     ) -> Self {
         let interval = match &document {
             Document::Recent => interval.max(RECENT_INTERVAL),
+            Document::History(_) => interval.max(HISTORY_INTERVAL),
             _other => interval,
         };
         let rest = began.elapsed().saturating_mul(REST);
@@ -213,6 +217,8 @@ mod tests {
         let due = |document, began| Fetched::new(document, None, began, second).due;
         assert_eq!(due(Document::Snapshot, began), began + second);
         assert_eq!(due(Document::Recent, began), began + RECENT_INTERVAL);
+        let often = Fetched::new(Document::History(60), None, began, second / 10).due;
+        assert_eq!(often, began + HISTORY_INTERVAL);
         let long_ago = began - Duration::from_secs(5);
         assert!(due(Document::Snapshot, long_ago) >= began + Duration::from_secs(45));
     }

@@ -15,7 +15,7 @@ const BATCH: Duration = Duration::from_millis(100);
 
 /// As many events of a batch are taken in where some are enough: a screen of rows, ten times a
 /// second.
-const SAMPLE: usize = 60;
+const SAMPLE: u32 = 60;
 
 /// How long those who look once wait for an event that the server has applied.
 const BRIEFLY: Duration = Duration::from_secs(5);
@@ -24,21 +24,19 @@ const BRIEFLY: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Events from before that a view of events begins with.
-const LOOK_BACK: u64 = 500;
+const LOOK_BACK: u32 = 500;
 
 #[derive(Debug)]
 pub(super) struct Listener {
     client: ApiClient,
     settings: Arc<SharedSettings>,
     updates: SyncSender<Update>,
-    /// The event behind which the stream goes on.
-    after: Option<u64>,
-    /// The start of the server whose ids these are.
+    /// The last event that was handed over, and the start of the server whose id that is.
+    seen: Option<(Timestamp, u64)>,
+    /// The start of the server that is listened to.
     started: Option<Timestamp>,
-    /// Whether events were left unread, and the stream is to go on with the newest.
-    skips: bool,
-    /// Events from before that may come at once.
-    look_back: usize,
+    /// The stream is to go on with the newest events, so many, not where it ended.
+    newest: Option<u32>,
     /// Whether the app knows that the server refuses the stream.
     refused: bool,
 }
@@ -61,10 +59,9 @@ impl Listener {
             client,
             settings,
             updates,
-            after: None,
+            seen: None,
             started: None,
-            skips: false,
-            look_back: 0,
+            newest: Some(LOOK_BACK),
             refused: false,
         }
     }
@@ -76,9 +73,14 @@ impl Listener {
                     return;
                 }
                 self.settings.wait_until(Instant::now() + IDLE, &settings);
+                self.newest = Some(LOOK_BACK);
                 continue;
             }
-            let ended = match self.client.events(self.after) {
+            let stream = match self.newest {
+                Some(count) => self.client.newest_events(count),
+                None => self.client.events(self.seen.map(|(_started, id)| id)),
+            };
+            let ended = match stream {
                 Ok(mut reader) => match self.send_trouble(None) {
                     Ok(()) => self.listen(&mut reader),
                     Err(ended) => ended,
@@ -119,7 +121,7 @@ impl Listener {
             else {
                 return Ended::Otherwise;
             };
-            let most = SAMPLE + std::mem::take(&mut self.look_back);
+            let most = SAMPLE.max(self.newest.unwrap_or(0)) as usize;
             let enough = |taken: usize| settings.samples_events && taken >= most;
             loop {
                 match reader.wait(BATCH.saturating_sub(handed_over.elapsed())) {
@@ -136,8 +138,9 @@ impl Listener {
                 }
             }
             let skips = enough(events.len());
-            if let Some(last) = events.last() {
-                self.after = Some(last.id);
+            if let (Some(started), Some(last)) = (self.started, events.last()) {
+                self.seen = Some((started, last.id));
+                self.newest = None;
                 let events = std::mem::take(&mut events);
                 if self.updates.send(Update::Events(events)).is_err() {
                     return Ended::AppGone;
@@ -148,7 +151,7 @@ impl Listener {
                 // tell the view how many it left out.
                 let until = Instant::now() + BATCH.saturating_sub(handed_over.elapsed());
                 self.settings.wait_until(until, &settings);
-                self.skips = true;
+                self.newest = Some(SAMPLE);
                 return Ended::Otherwise;
             }
             handed_over = Instant::now();
@@ -157,21 +160,19 @@ impl Listener {
 
     fn take(&mut self, message: StreamMessage, events: &mut Vec<StreamEvent>) -> Result<(), Ended> {
         match message {
-            StreamMessage::Hello(hello) if self.started != Some(hello.started) => {
-                // The first server, or another one, whose ids count anew: shortly before now.
+            StreamMessage::Hello(hello) => {
                 self.started = Some(hello.started);
-                self.after = Some(hello.newest.saturating_sub(LOOK_BACK));
-                self.look_back = usize::try_from(LOOK_BACK).unwrap_or(0);
-                Err(Ended::Otherwise)
-            }
-            StreamMessage::Hello(hello) if std::mem::take(&mut self.skips) => {
-                let newest = Some(hello.newest.saturating_sub(SAMPLE as u64));
-                if newest <= self.after {
-                    return Ok(());
+                let is_other = self
+                    .seen
+                    .is_some_and(|(started, _id)| started != hello.started);
+                if is_other && self.newest.is_none() {
+                    // Its ids count anew.
+                    self.newest = Some(LOOK_BACK);
+                    return Err(Ended::Otherwise);
                 }
-                self.after = newest;
-                Err(Ended::Otherwise)
+                Ok(())
             }
+            StreamMessage::Event(event) if self.is_seen(event.id) => Ok(()),
             StreamMessage::Event(event) => {
                 // More than can be kept need not be handed over.
                 if events.len() >= TAIL_EVENTS {
@@ -185,9 +186,13 @@ impl Listener {
                 let sent = self.updates.send(Update::Missed(missed));
                 sent.map_err(|_gone| Ended::AppGone)
             }
-            // Totals are the snapshot's.
-            StreamMessage::Hello(_) => Ok(()),
         }
+    }
+
+    /// Whether an event was handed over: the newest may reach back behind where the stream ended.
+    fn is_seen(&self, id: u64) -> bool {
+        let seen = self.seen;
+        seen.is_some_and(|(started, last)| Some(started) == self.started && id <= last)
     }
 }
 
@@ -195,18 +200,18 @@ pub(crate) fn fetch_last_events(
     client: &ApiClient,
     mut take: impl FnMut(Update),
 ) -> Result<(), ApiRequestError> {
-    let newest = client.snapshot()?.server.events_applied;
     let mut events = Vec::new();
-    if newest > 0 {
-        let mut reader = client.events(Some(newest.saturating_sub(LOOK_BACK)))?;
-        while let Streamed::Message(message) = reader.wait(BRIEFLY)? {
-            if let StreamMessage::Event(event) = *message {
-                let is_last = event.id >= newest;
-                events.push(event);
-                if is_last {
-                    break;
-                }
-            }
+    let mut reader = client.newest_events(LOOK_BACK)?;
+    let mut newest = None;
+    while newest.is_none_or(|newest| events.last().map_or(0, |last: &StreamEvent| last.id) < newest)
+    {
+        let Streamed::Message(message) = reader.wait(BRIEFLY)? else {
+            break;
+        };
+        match *message {
+            StreamMessage::Hello(hello) => newest = Some(hello.newest),
+            StreamMessage::Event(event) => events.push(event),
+            StreamMessage::Gap(_) => {}
         }
     }
     take(Update::Events(events));

@@ -97,7 +97,15 @@ impl<'b> Canvas<'b> {
             return column;
         }
         let text = text::clip(text, columns);
-        let (end, _row) = self.set_stringn(column, row, text, columns, style);
+        if !text::is_plain(&text) {
+            return self.set_stringn(column, row, text, columns, style).0;
+        }
+        // Nearly every cell of a screen: its text need not be taken apart into graphemes.
+        let mut end = column;
+        for sign in text.chars().take(usize::from(self.area.right() - column)) {
+            self[(end, row)].set_char(sign).set_style(style);
+            end += 1;
+        }
         end
     }
 

@@ -11,7 +11,7 @@ const ELLIPSIS: &str = "…";
 #[must_use]
 pub fn width(text: &str) -> usize {
     if is_plain(text) {
-        return text.len();
+        return text.chars().count();
     }
     text.graphemes(true).map(|grapheme| shown(grapheme).1).sum()
 }
@@ -19,8 +19,16 @@ pub fn width(text: &str) -> usize {
 /// The text in at most so many columns; one that is longer ends with an ellipsis.
 #[must_use]
 pub fn clip(text: &str, columns: usize) -> String {
-    if text.len() <= columns && is_plain(text) {
-        return text.to_owned();
+    if is_plain(text) {
+        let mut places = text.char_indices().map(|(place, _sign)| place);
+        let Some(last) = columns.checked_sub(1) else {
+            return String::new();
+        };
+        let cut = places.nth(last).unwrap_or(text.len());
+        return match places.next() {
+            Some(_longer) => [&text[..cut], ELLIPSIS].concat(),
+            None => text.to_owned(),
+        };
     }
     let mut clipped = String::new();
     let mut taken = 0;
@@ -126,9 +134,12 @@ pub fn paragraph<'a>(
     lines
 }
 
-/// Whether every byte is a sign of one column: nearly all text is, and need not be taken apart.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+/// Whether every character is a sign of one column by itself: nearly all text is, with what this
+/// program draws, and need not be taken apart into graphemes.
+pub(super) fn is_plain(text: &str) -> bool {
+    // Beside ASCII: ellipsis, middle dot, lines and blocks.
+    text.chars()
+        .all(|sign| matches!(sign, ' '..='~' | '…' | '·' | '\u{2500}'..='\u{259f}'))
 }
 
 /// How a grapheme is drawn, and the columns that it takes.
@@ -146,6 +157,25 @@ fn shown(grapheme: &str) -> (&str, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_is_cut_like_any_other() {
+        let cut = |text: &str, columns| {
+            let (plain, other) = (clip(text, columns), clip(&format!("{text}é"), columns));
+            assert_eq!(width(&plain), plain.chars().count());
+            (plain, other)
+        };
+        for (columns, plain, other) in [
+            (0, "", ""),
+            (1, "…", "…"),
+            (4, "ab·…", "ab·…"),
+            (5, "ab·─e", "ab·─…"),
+            (6, "ab·─e", "ab·─eé"),
+        ] {
+            assert_eq!(cut("ab·─e", columns), (plain.to_owned(), other.to_owned()));
+        }
+        assert_eq!(clip("a\u{301}", 1), "a\u{301}");
+    }
 
     #[test]
     fn wide_characters_take_two_columns_and_are_never_halved() {

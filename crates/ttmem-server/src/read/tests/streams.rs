@@ -154,6 +154,9 @@ fn a_stream_has_every_event_with_its_names() {
         assert_eq!(next_event(&mut back).id, after + 1);
         assert_eq!(next_event(&mut back).id, after + 2);
     }
+    let mut newest = live.served.client().newest_events(3).unwrap();
+    assert!(matches!(next(&mut newest), StreamMessage::Hello(_)));
+    assert_eq!(next_event(&mut newest).id, 4998);
     let mut up_to_date = live.follow(Some(5000));
     live.apply([buffer(5001, BOTH)]);
     assert_eq!(next_event(&mut up_to_date).id, 5001);

@@ -106,7 +106,12 @@ impl LeftBuffers {
     }
 
     pub(crate) fn named(&self, definitions: &Definitions) -> LeftBehind {
-        let groups = self.groups.iter();
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        // Groups that are alike to their names, as of texts that are not known, have an order, too.
+        groups.sort_unstable_by_key(|((class, operation, stack), _)| {
+            (class.index(), operation.0, stack.0)
+        });
+        let groups = groups.into_iter();
         let groups = groups.map(|((class, operation, stack), (bytes, births))| LeftGroup {
             class: *class,
             operation: definitions.text(*operation).cloned(),
@@ -125,5 +130,33 @@ impl LeftBuffers {
             series: Arc::clone(&self.series),
             groups,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_without_names_have_an_order() {
+        let mut series = Series::default();
+        for mark in 0..64 {
+            series.push(mark * 10, &Arc::from("step"), mark);
+        }
+        let series = Arc::new(series);
+        let mut left = LeftBuffers::new(&series);
+        let births = |time| {
+            let (mut births, mut room) = (Births::default(), 1);
+            births.add(time, 64, series.steps(), &mut room);
+            births
+        };
+        let expected: Vec<Births> = (0..64).map(|mark| births(mark * 10)).collect();
+        for (text, births) in (0..).zip(&expected) {
+            let key = (Class::Dram, TextId(text), TextId::NONE);
+            left.groups.insert(key, (64, births.clone()));
+        }
+        let named = left.named(&Definitions::default());
+        let found: Vec<Births> = named.groups.into_iter().map(|group| group.births).collect();
+        assert_eq!(found, expected);
     }
 }

@@ -51,8 +51,9 @@ pub fn write(session: &Session, manual: &Path) -> anyhow::Result<usize> {
 fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
     let file = session.programs.join("failures").join(name);
     let program = String::from_utf8(process::read(&file.with_extension("py"))?)?;
-    let folder = session.folder.join(format!("failure-{name}"));
-    process::make_empty(&folder)?;
+    // With a short name, wherever the repository is: a report cuts paths that are too long for its lines.
+    let place = tempfile::tempdir().context("no folder to run in")?;
+    let folder = place.path();
     process::write(&folder.join(PROGRAM), &program)?;
     let board = BOARDS[0];
     let descriptor = folder.join("cluster.yaml");
@@ -68,9 +69,9 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
         .arg("--")
         .arg(&session.ttnn.python)
         .arg(PROGRAM)
-        .current_dir(&folder)
+        .current_dir(folder)
         // Where no server is: the run has its own.
-        .env("XDG_RUNTIME_DIR", &folder)
+        .env("XDG_RUNTIME_DIR", folder)
         .env("TT_METAL_CACHE", &session.ttnn.kernel_cache)
         .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &descriptor);
     let output = Output {

@@ -75,6 +75,12 @@ impl Steps {
         (ordinal - 1).is_multiple_of(self.every)
     }
 
+    /// How many marks there were from a time on.
+    fn count_since(&self, time: u64) -> u64 {
+        let before = self.kept.partition_point(|step| step.time < time);
+        (self.kept.len() - before) as u64 * self.every
+    }
+
     /// The kept mark behind which a time lies.
     fn place(&self, time: u64) -> Option<usize> {
         let behind = self.kept.partition_point(|step| step.time <= time);
@@ -87,6 +93,8 @@ impl Steps {
 pub struct Series {
     all: Steps,
     named: Vec<Steps>,
+    /// Whether readers set them, who were there before a process began.
+    of_readers: bool,
 }
 
 impl Default for Series {
@@ -94,11 +102,19 @@ impl Default for Series {
         Self {
             all: Steps::new(None),
             named: Vec::new(),
+            of_readers: false,
         }
     }
 }
 
 impl Series {
+    pub(crate) fn of_readers() -> Self {
+        Self {
+            of_readers: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn push(&mut self, time: u64, name: &Arc<str>, number: u64) {
         self.all.push(time, number);
         let known = self.named.iter_mut();
@@ -112,11 +128,19 @@ impl Series {
         }
     }
 
-    /// The marks that growth is measured by: those of one name, if that comes again and again.
+    /// The marks by which the growth of a process that began at a time is measured: those of one name,
+    /// if that came again and again since then.
     #[must_use]
-    pub fn steps(&self) -> &Steps {
-        let named = self.named.iter().filter(|steps| steps.count >= MIN_STEPS);
-        named.max_by_key(|steps| steps.count).unwrap_or(&self.all)
+    pub fn steps(&self, began: u64) -> &Steps {
+        let began = self.relevant(began);
+        let count = |steps: &&Steps| steps.count_since(began);
+        let named = self.named.iter().filter(|steps| count(steps) >= MIN_STEPS);
+        named.max_by_key(count).unwrap_or(&self.all)
+    }
+
+    /// A process's own marks are all since it began, whatever the clocks say.
+    fn relevant(&self, began: u64) -> u64 {
+        if self.of_readers { began } else { 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -178,15 +202,16 @@ pub struct Growth {
 
 impl Births {
     /// Adds a buffer that was placed at a time; its step is noted while `room` has a place for it.
-    pub(crate) fn add(&mut self, time: u64, bytes: u64, steps: &Steps, room: &mut usize) {
+    pub(crate) fn add(&mut self, time: u64, bytes: u64, series: &Series, room: &mut usize) {
         let one = Sum { buffers: 1, bytes };
         self.sum.add(one);
         self.smallest = self.smallest.min(bytes);
         self.largest = self.largest.max(bytes);
-        let Some(place) = steps.place(time) else {
+        // By all marks: which of them are steps is said when somebody asks.
+        let Some(place) = series.all.place(time) else {
             return;
         };
-        match self.by_step.entry(steps.kept[place].time) {
+        match self.by_step.entry(series.all.kept[place].time) {
             Entry::Occupied(mut known) => known.get_mut().add(one),
             Entry::Vacant(free) if *room > 0 => {
                 free.insert(one);
@@ -212,21 +237,24 @@ impl Births {
     }
 
     /// Whether they grow: steps have left some behind again and again, up to the last that is over,
-    /// and for at least half of all steps.
+    /// and for at least half of all steps since their process began.
     ///
     /// What lives for a fixed number of steps looks the same at first. But it is never older than
     /// that, so that it is not taken for growth once there are twice as many steps.
     #[must_use]
-    pub fn growth(&self, steps: &Steps) -> Option<Growth> {
+    pub fn growth(&self, series: &Series, began: u64) -> Option<Growth> {
+        let (steps, began) = (series.steps(began), series.relevant(began));
         // The last step is not over: what it has placed may be in use.
         let over = steps.kept.len().checked_sub(1)?;
+        let before = steps.kept.partition_point(|step| step.time < began);
+        let lived = over.saturating_sub(before);
         let mut by_place: BTreeMap<usize, Sum> = BTreeMap::new();
         for (time, sum) in &self.by_step {
             if let Some(place) = steps.place(*time) {
                 by_place.entry(place).or_default().add(*sum);
             }
         }
-        let gap = (over / 8).max(1);
+        let gap = (lived / 5).max(1);
         let (mut first, mut found, mut sum) = (over, 0, Sum::default());
         for (place, placed) in by_place.range(..over).rev() {
             if first - place > gap {
@@ -236,7 +264,7 @@ impl Births {
             found += 1;
             sum.add(*placed);
         }
-        if found < 3 || 2 * (over - first) < over {
+        if found < 3 || 2 * (over - first) < lived {
             return None;
         }
         let since = steps.kept[first];

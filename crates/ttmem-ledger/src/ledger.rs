@@ -93,7 +93,7 @@ impl Ledger {
             departed: Arc::default(),
             anomalies: Anomalies::default(),
             marks: Arc::default(),
-            series: Arc::default(),
+            series: Arc::new(Series::of_readers()),
             failures: Arc::default(),
             events: 0,
             revision: 0,

@@ -102,7 +102,7 @@ impl LeftBuffers {
         let (bytes, births) = self.groups.entry(key).or_default();
         let charged = row.charged_bytes();
         *bytes = bytes.saturating_add(charged.saturating_mul(devices));
-        births.add(row.time, charged, self.series.steps(), &mut self.steps_left);
+        births.add(row.time, charged, &self.series, &mut self.steps_left);
     }
 
     pub(crate) fn named(&self, definitions: &Definitions) -> LeftBehind {
@@ -147,7 +147,7 @@ mod tests {
         let mut left = LeftBuffers::new(&series);
         let births = |time| {
             let (mut births, mut room) = (Births::default(), 1);
-            births.add(time, 64, series.steps(), &mut room);
+            births.add(time, 64, &series, &mut room);
             births
         };
         let expected: Vec<Births> = (0..64).map(|mark| births(mark * 10)).collect();

@@ -14,13 +14,13 @@ fn series(marks: u64) -> Series {
 fn births(series: &Series, size: u64, steps: impl IntoIterator<Item = u64>) -> Births {
     let (mut births, mut room) = (Births::default(), usize::MAX);
     for step in steps {
-        births.add(step * 1000 + 500, size, series.steps(), &mut room);
+        births.add(step * 1000 + 500, size, series, &mut room);
     }
     births
 }
 
 fn growth(series: &Series, steps: impl IntoIterator<Item = u64>) -> Option<Growth> {
-    births(series, 1024, steps).growth(series.steps())
+    births(series, 1024, steps).growth(series, 0)
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn few_steps_say_nothing() {
 #[test]
 fn of_many_marks_some_are_kept_and_growth_is_the_same() {
     let series = series(10_000);
-    let steps = series.steps();
+    let steps = series.steps(0);
     assert!(steps.kept.len() <= MAX_STEPS, "{}", steps.kept.len());
     assert!(series.all.kept.len() <= MAX_STEPS);
     let found = growth(&series, 0..10_000).unwrap();
@@ -98,26 +98,26 @@ fn of_many_marks_some_are_kept_and_growth_is_the_same() {
 fn marks_of_one_name_count_before_all() {
     let mut series = series(5);
     let step: Arc<str> = Arc::from("step");
-    assert_eq!(series.steps().name, Some(Arc::clone(&step)));
+    assert_eq!(series.steps(0).name, Some(Arc::clone(&step)));
     for number in 0..100 {
         let name = Arc::from(format!("request {number}"));
         series.push(10_000 + number, &name, number);
     }
     assert!(series.named.len() <= MAX_NAMES);
-    assert_eq!(series.steps().name, Some(step));
+    assert_eq!(series.steps(0).name, Some(step));
     let mut others = Series::default();
     for number in 0..5_u64 {
         others.push(number, &Arc::from(format!("{number}")), 0);
     }
-    assert_eq!(others.steps().name, None);
-    assert_eq!(others.steps().count, 5);
+    assert_eq!(others.steps(0).name, None);
+    assert_eq!(others.steps(0).count, 5);
 }
 
 #[test]
 fn a_mark_from_before_the_last_one_is_left_out() {
     let mut series = series(3);
     series.push(10, &Arc::from("step"), 9);
-    assert_eq!(series.steps().count, 3);
+    assert_eq!(series.steps(0).count, 3);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn births_outlive_the_thinning_of_their_marks() {
         if number >= 100 {
             series.push(number * 1000, &Arc::from("step"), number);
         }
-        births.add(number * 1000 + 500, 1024, series.steps(), &mut room);
+        births.add(number * 1000 + 500, 1024, &series, &mut room);
     }
-    let found = births.growth(series.steps()).unwrap();
+    let found = births.growth(&series, 0).unwrap();
     assert_eq!(found.since.number, 0);
     assert_eq!(found.sum.bytes / found.steps, 1024);
 }
@@ -140,11 +140,44 @@ fn without_room_for_steps_buffers_are_counted_and_growth_is_not_known() {
     let series = series(10);
     let (mut births, mut room) = (Births::default(), 2);
     for step in 0..10 {
-        births.add(step * 1000 + 500, 1024, series.steps(), &mut room);
+        births.add(step * 1000 + 500, 1024, &series, &mut room);
     }
     assert_eq!(
         (births.sum.buffers, births.sum.bytes, room),
         (10, 10 * 1024, 0)
     );
-    assert_eq!(births.growth(series.steps()), None);
+    assert_eq!(births.growth(&series, 0), None);
+}
+
+#[test]
+fn marks_from_before_a_process_began_do_not_count() {
+    let mut series = Series::of_readers();
+    for number in 0..50 {
+        series.push(number * 1000, &Arc::from("of the last process"), number);
+    }
+    for number in 50..55 {
+        series.push(number * 1000, &Arc::from("step"), number);
+    }
+    let births = births(&series, 1024, 50..55);
+    let began = 49_500;
+    assert_eq!(series.steps(began).name.as_deref(), Some("step"));
+    let found = births.growth(&series, began).unwrap();
+    assert_eq!((found.since.number, found.steps), (50, 4));
+    assert_eq!(births.growth(&series, 0), None);
+    // Marks of any names count as well.
+    let mut series = Series::of_readers();
+    for number in 0..20 {
+        series.push(number * 1000, &Arc::from(format!("mark {number}")), number);
+    }
+    let births = self::births(&series, 1024, 15..20);
+    assert!(births.growth(&series, 14_500).is_some());
+    assert_eq!(births.growth(&series, 0), None);
+}
+
+#[test]
+fn a_buffer_that_some_steps_leave_behind_grows_as_well() {
+    let series = series(30);
+    let found = growth(&series, (0..30).step_by(5)).unwrap();
+    assert_eq!((found.since.number, found.sum.buffers), (0, 6));
+    assert_eq!(growth(&series, [0, 10, 20]), None);
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 use ttmem_event::Class;
-use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, Steps, View};
+use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, Series, View};
 
 /// Groups of each list.
 const MAX_GROUPS: usize = 256;
@@ -50,20 +50,19 @@ struct Found {
 impl Found {
     /// What a process holds now: only growth is worth a line.
     fn add_held(&mut self, identity: &ProcessIdentity, held: &LeftBehind) {
-        let steps = held.series.steps();
         let groups = by_line(held);
         let growing = groups.iter().filter_map(|(key, group)| {
-            growth(group, steps, || leak_group(identity, false, key, group))
+            let shown = || leak_group(identity, false, key, group);
+            growth(group, &held.series, identity, shown)
         });
         self.growing.extend(growing);
     }
 
     /// What a process left behind, and what of it had grown.
     fn add_left(&mut self, identity: &ProcessIdentity, departed: bool, left: &LeftBehind) {
-        let steps = left.series.steps();
         for (key, group) in by_line(left) {
             let shown = leak_group(identity, departed, &key, &group);
-            let grown = growth(&group, steps, || shown.clone());
+            let grown = growth(&group, &left.series, identity, || shown.clone());
             self.held_at_close.push(HeldAtClose {
                 group: shown,
                 growing: grown.is_some(),
@@ -121,8 +120,15 @@ fn leak_group(
     }
 }
 
-fn growth(group: &Group, steps: &Steps, shown: impl FnOnce() -> LeakGroup) -> Option<GrowingGroup> {
-    let growth = group.births.growth(steps)?;
+fn growth(
+    group: &Group,
+    series: &Series,
+    identity: &ProcessIdentity,
+    shown: impl FnOnce() -> LeakGroup,
+) -> Option<GrowingGroup> {
+    let began = identity.start_time.unwrap_or(0);
+    let growth = group.births.growth(series, began)?;
+    let steps = series.steps(began);
     Some(GrowingGroup {
         group: shown(),
         mark: steps.name.as_deref().map(vocabulary::text),

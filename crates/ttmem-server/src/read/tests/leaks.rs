@@ -133,11 +133,14 @@ fn what_is_held_at_close_is_told_apart_from_what_grew() {
 fn marks_of_readers_count_where_a_process_sets_none() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
+    for before in 0..20 {
+        ledger.set_mark(before, "".into(), 100 + before);
+    }
     for step in 0..6 {
-        ledger.set_mark(100 * step, "".into(), step);
+        ledger.set_mark(NOW + 100 * step, "".into(), step);
         let address = n150().dram.base + 64 * step;
         let kind = allocated(1 + step, Class::Dram, address, 64);
-        apply(&mut ledger, process, 100 * step + 50, kind);
+        apply(&mut ledger, process, NOW + 100 * step + 50, kind);
     }
     let leaks = leaks_of(ledger);
     let [growing] = leaks.growing.as_slice() else {

@@ -75,7 +75,7 @@ impl ProcessView {
     #[must_use]
     pub fn without_names(&self) -> Self {
         let mut shown = self.clone();
-        shown.facts.identity.name = Arc::from("");
+        shown.facts.identity.hide_names();
         shown.facts.names_are_hidden = true;
         shown.account.definitions = Arc::new(self.account.definitions.without_texts());
         shown
@@ -84,7 +84,7 @@ impl ProcessView {
 
 impl DepartedView {
     fn hide_names(&mut self) {
-        self.identity.name = Arc::from("");
+        self.identity.hide_names();
         self.names_are_hidden = true;
         self.left_at_close = Arc::new(self.left_at_close.without_names());
         self.left_at_exit = Arc::new(self.left_at_exit.without_names());

@@ -72,7 +72,7 @@ pub struct FailureMoment {
 impl FailureMoment {
     /// Leaves out what names its process and its lines.
     pub(crate) fn hide_names(&mut self) {
-        self.identity.name = Arc::from("");
+        self.identity.hide_names();
         self.origin = None;
         let blocks = self.blocks.iter().flat_map(|blocks| blocks.iter());
         let nameless = blocks.map(|block| MomentBlock {

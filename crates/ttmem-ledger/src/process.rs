@@ -19,10 +19,20 @@ pub struct ProcessIdentity {
     pub instance: Option<[u8; 16]>,
     pub uid: u32,
     pub name: Arc<str>,
+    /// Its command line when it came; empty if that is not known.
+    pub command: Arc<str>,
     /// How its events become known.
     pub source: Source,
     /// The visible-device set its logical ids are counted in.
     pub visible_devices: Arc<str>,
+}
+
+impl ProcessIdentity {
+    /// Leaves out what only its user may see.
+    pub(crate) fn hide_names(&mut self) {
+        self.name = Arc::from("");
+        self.command = Arc::from("");
+    }
 }
 
 /// Whether a process can still send something.

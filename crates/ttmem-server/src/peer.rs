@@ -26,6 +26,9 @@ const MAX_NAME_CHARS: usize = 64;
 /// Bytes of a file under `/proc` that are looked at; an argument vector can be megabytes long.
 const MAX_PROC_BYTES: u64 = 4096;
 
+/// A command line is cut behind so many bytes.
+const MAX_COMMAND_BYTES: usize = 1024;
+
 /// Duration of the clock tick that `/proc/<pid>/stat` counts in, in nanoseconds.
 ///
 /// The kernel's `USER_HZ` is part of its interface and 100 on every architecture that carries our
@@ -45,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) start_unix_nanos: Option<u64>,
     /// What to call it; printable, at most 64 characters, chosen by the process itself.
     pub(crate) name: String,
+    /// Its command line; chosen by the process as well, and as it wrote it.
+    pub(crate) command: Option<String>,
     /// Becomes readable when it dies. None if it was gone already.
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) image: Option<ProgramImage>,
@@ -106,13 +111,14 @@ pub(crate) fn identify(stream: &UnixStream) -> io::Result<Peer> {
     };
     let start_time = process.as_ref().map(|process| process.start_time);
     let image = process.as_ref().and_then(|process| process.image);
-    let name = process.and_then(|process| process.name);
+    let (name, command) = process.map_or((None, None), |it| (it.name, it.command));
     Ok(Peer {
         pid,
         uid,
         start_time,
         start_unix_nanos: start_time.and_then(unix_nanos_of_start),
         name: name.unwrap_or_else(|| "unknown".to_owned()),
+        command,
         pidfd,
         image,
     })
@@ -162,9 +168,25 @@ pub(crate) fn process_name(pid: u32) -> Option<String> {
     })
 }
 
+/// The arguments of a process in one line, cut where they are very long; none of a process that has
+/// none, such as one that is exiting.
+pub(crate) fn command_line(pid: u32) -> Option<String> {
+    let bytes = read_proc(pid, "cmdline")?;
+    let bytes = &bytes[..bytes.len().min(MAX_COMMAND_BYTES)];
+    joined_arguments(bytes)
+}
+
+fn joined_arguments(bytes: &[u8]) -> Option<String> {
+    let words = bytes.split(|byte| *byte == 0);
+    let words = words.filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
 struct Process {
     start_time: u64,
     name: Option<String>,
+    command: Option<String>,
     image: Option<ProgramImage>,
 }
 
@@ -174,6 +196,7 @@ impl Process {
         Some(Self {
             start_time: parse_field(&stat, 22)?,
             name: process_name(pid),
+            command: command_line(pid),
             image: parse_image(&stat),
         })
     }

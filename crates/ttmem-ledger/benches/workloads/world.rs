@@ -92,6 +92,7 @@ impl World {
             uid: 0,
             name: Arc::from("bench"),
             source,
+            command: "".into(),
             visible_devices: Arc::from(""),
         });
         Self { ledger, process }

@@ -207,6 +207,7 @@ fn identity(pid: u32, source: Source) -> ProcessIdentity {
         uid: 0,
         name: Arc::from("worst"),
         source,
+        command: "".into(),
         visible_devices: Arc::from(""),
     }
 }

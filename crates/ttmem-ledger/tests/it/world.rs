@@ -92,6 +92,7 @@ pub(crate) fn identity(name: &str, source: Source, visible_devices: &str) -> Pro
         uid: 1000,
         name: name.into(),
         source,
+        command: "".into(),
         visible_devices: visible_devices.into(),
     }
 }

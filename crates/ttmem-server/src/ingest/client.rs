@@ -168,6 +168,7 @@ impl ClientProtocol {
                         .unwrap_or_default()
                         .into(),
                     source: hello.source,
+                    command: "".into(),
                     visible_devices: hello.visible_devices.into(),
                 };
                 return Ok(FrameOutcome::Hello(identity, hello.pid));

@@ -47,6 +47,7 @@ impl Ingest {
             uid: 0,
             name: "".into(),
             source: Source::Legacy,
+            command: "".into(),
             visible_devices: "".into(),
         };
         let key = ProcessKey::of(&peer, None, number);
@@ -182,6 +183,7 @@ impl Ingest {
         if identity.name.is_empty() {
             identity.name = peer.name.as_str().into();
         }
+        identity.command = peer.command.as_deref().unwrap_or_default().into();
         self.processes.insert(process, key, peer, holder);
         let join = Command::Join(process, identity, claimed_pid);
         self.send(Lane::Process(process), join);

@@ -29,6 +29,7 @@ fn join(ledger: &mut Ledger, pid: u32) -> u32 {
         uid: 0,
         name: "python".into(),
         source: Source::Client,
+        command: "".into(),
         visible_devices: "".into(),
     })
 }

@@ -40,6 +40,7 @@ fn contradicted(format: LogFormat, quiet: bool) -> (String, Vec<Option<String>>)
         uid: 0,
         name: "old".into(),
         source: Source::Legacy,
+        command: "".into(),
         visible_devices: "".into(),
     };
     let allocated = |size_bytes| EventKind::LegacyAllocated {

@@ -204,6 +204,7 @@ impl FailedNote {
             uid: 0,
             name: "model".into(),
             source: Source::Attached,
+            command: "".into(),
             visible_devices: "".into(),
         };
         let moment = FailureMoment {

@@ -268,3 +268,13 @@ fn an_image_that_may_not_be_seen_is_none() {
     }
     assert_eq!(parse_image(b"77 (x) S 1 2 3"), None);
 }
+
+#[test]
+fn arguments_are_one_line() {
+    assert_eq!(joined_arguments(b"\0\0"), None);
+    let joined = joined_arguments(b"a\0b c\0");
+    assert_eq!(joined.as_deref(), Some("a b c"));
+    let own = command_line(std::process::id()).unwrap();
+    let first = std::env::args().next().unwrap();
+    assert!(own.starts_with(&first), "{own}");
+}

@@ -1,23 +1,21 @@
-//! What the host says of a live process: its command line, user, parent and memory in use.
+//! What the host says of a process: its command line, user, parent and memory in use.
 //!
 //! From `/proc`, on the reader's thread. Kept for a moment, because every reader asks for every
 //! process at each of its intervals. A process may call itself anything: what is read is cut and made
 //! printable like every other text of a client.
 
 use super::vocabulary;
-use crate::lock;
+use crate::{lock, peer};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 use ttmem_api::HostProcess;
+use ttmem_ledger::ProcessIdentity;
 
 /// How long what was read holds.
 const HOLDS: Duration = Duration::from_secs(2);
-
-/// A command line is cut behind so many bytes.
-const COMMAND_BYTES: u64 = 1024;
 
 /// `/proc/PID/status` is shorter, and `/etc/passwd` is not searched any further.
 const FILE_BYTES: u64 = 1 << 20;
@@ -26,6 +24,12 @@ const FILE_BYTES: u64 = 1 << 20;
 const KEPT: usize = 4096;
 
 static KNOWN: LazyLock<Mutex<HashMap<u32, (Instant, HostProcess)>>> = LazyLock::new(Mutex::default);
+
+/// Users are renamed less often than processes come.
+const USERS_HOLD: Duration = Duration::from_secs(60);
+
+static USERS: LazyLock<Mutex<HashMap<u64, (Instant, Option<String>)>>> =
+    LazyLock::new(Mutex::default);
 
 pub(super) fn process(pid: u32) -> HostProcess {
     let now = Instant::now();
@@ -44,8 +48,7 @@ pub(super) fn process(pid: u32) -> HostProcess {
 }
 
 fn read_process(pid: u32) -> HostProcess {
-    let command = read(&format!("/proc/{pid}/cmdline"), COMMAND_BYTES);
-    let command = command.as_deref().and_then(command_line);
+    let command = peer::command_line(pid);
     let status = read(&format!("/proc/{pid}/status"), FILE_BYTES);
     let status = status.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let number = |name: &str| -> Option<u64> {
@@ -54,25 +57,38 @@ fn read_process(pid: u32) -> HostProcess {
         line.split_whitespace().next()?.parse().ok()
     };
     HostProcess {
-        command,
+        command: command.and_then(|command| vocabulary::known_text(&command)),
         user: number("Uid:").and_then(user),
         parent: number("PPid:").and_then(|pid| u32::try_from(pid).ok()),
         rss_bytes: number("VmRSS:").map(|kib| kib.saturating_mul(1024)),
     }
 }
 
-/// The arguments in one line; none of a process that has none, such as one that is exiting.
-fn command_line(bytes: &[u8]) -> Option<String> {
-    let words = bytes
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty());
-    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
-    vocabulary::known_text(&words.join(" "))
+/// What is known of a process that is gone.
+pub(super) fn gone_process(identity: &ProcessIdentity) -> HostProcess {
+    HostProcess {
+        command: vocabulary::known_text(&identity.command),
+        user: user(identity.uid.into()),
+        parent: None,
+        rss_bytes: None,
+    }
 }
 
 fn user(uid: u64) -> Option<String> {
-    let users = read("/etc/passwd", FILE_BYTES)?;
-    named(&String::from_utf8_lossy(&users), uid)
+    let now = Instant::now();
+    let mut users = lock(&USERS);
+    if let Some((read, user)) = users.get(&uid)
+        && now.saturating_duration_since(*read) < USERS_HOLD
+    {
+        return user.clone();
+    }
+    if users.len() >= KEPT {
+        users.clear();
+    }
+    let lines = read("/etc/passwd", FILE_BYTES);
+    let user = lines.and_then(|lines| named(&String::from_utf8_lossy(&lines), uid));
+    users.insert(uid, (now, user.clone()));
+    user
 }
 
 /// The user with a number, by the lines of `/etc/passwd`.
@@ -109,8 +125,6 @@ mod tests {
     fn what_is_not_there_is_not_known() {
         let gone = read_process(u32::MAX);
         assert_eq!((gone.command, gone.user, gone.parent), (None, None, None));
-        assert_eq!(command_line(b"\0\0"), None);
-        assert_eq!(command_line(b"a\0b c\0"), Some("a b c".to_owned()));
         let users = "root:x:0:0::/root:/bin/sh\nbroken\nmaria:x:1000:1000::/:/bin/sh\n";
         assert_eq!(named(users, 1000), Some("maria".to_owned()));
         assert_eq!(named(users, 7), None);

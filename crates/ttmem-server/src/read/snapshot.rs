@@ -291,6 +291,7 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
         inherited_frees: departed.inherited_frees,
         leak_candidates: leak_candidates(&departed.leak_candidates),
         released: Some(released_at(&departed.exit)),
+        host: Some(host::gone_process(&departed.identity)),
         ..identified(&departed.identity)
     }
 }

@@ -81,6 +81,7 @@ fn identity(pid: Option<u32>, source: Source) -> ProcessIdentity {
         uid: UID,
         name: "python".into(),
         source,
+        command: "".into(),
         visible_devices: "".into(),
     }
 }

@@ -35,6 +35,7 @@ impl Account {
             uid: 1000,
             name: "model".into(),
             source: Source::Model,
+            command: "".into(),
             visible_devices: "".into(),
         });
         Self {

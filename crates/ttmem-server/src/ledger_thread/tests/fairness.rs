@@ -64,6 +64,7 @@ impl Tested {
                 uid: 0,
                 name: "tested".into(),
                 source: Source::Client,
+                command: "".into(),
                 visible_devices: "".into(),
             };
             let join = Command::Join(process, identity, i64::from(pid));

@@ -21,6 +21,7 @@ fn join(ledger: &mut Ledger, pid: u32, source: Source) -> u32 {
         uid: 0,
         name: Arc::from("test"),
         source,
+        command: "".into(),
         visible_devices: Arc::from(""),
     })
 }
@@ -374,6 +375,7 @@ fn devices_of_one_number_are_told_apart() {
             uid: 0,
             name: Arc::from(""),
             source: Source::Legacy,
+            command: "".into(),
             visible_devices: Arc::from(visible),
         });
         apply(&mut ledger, process, allocated(0, Class::Dram, 1, 1024));

@@ -54,6 +54,7 @@ fn a_device_that_is_none_or_several_is_refused() {
     let mut ledger = empty_ledger();
     for visible in ["0", "1"] {
         let process = ledger.join(ProcessIdentity {
+            command: "".into(),
             visible_devices: visible.into(),
             ..identity(Some(9), Source::Legacy)
         });

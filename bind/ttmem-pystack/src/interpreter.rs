@@ -3,7 +3,7 @@
 use crate::layout::Layout;
 use crate::memory::{Memory, Trusted, Untrusted};
 use crate::walk::{Fingerprint, Frame, Unexpected, Walk};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -41,18 +41,20 @@ pub(crate) struct Types {
 
 /// What is known of the layout: nothing until a walk was made through the kernel.
 const UNCHECKED: u8 = 0;
-const CHECKED: u8 = 1;
+pub(crate) const CHECKED: u8 = 1;
 const WRONG: u8 = 2;
 
 /// The CPython of this process.
 #[derive(Debug)]
 pub struct Interpreter {
-    layout: &'static Layout,
-    types: Types,
+    pub(crate) layout: &'static Layout,
+    pub(crate) types: Types,
     /// `PyGILState_GetThisThreadState`: a look into thread-specific storage.
-    thread_state: unsafe extern "C" fn() -> *const u8,
+    pub(crate) thread_state: unsafe extern "C" fn() -> *const u8,
+    /// `Py_IsFinalizing`: a look at a global.
+    pub(crate) is_finalizing: unsafe extern "C" fn() -> c_int,
     /// Relaxed: it orders nothing, and a thread that misses a change checks once more.
-    state: AtomicU8,
+    pub(crate) state: AtomicU8,
 }
 
 impl Interpreter {
@@ -72,6 +74,8 @@ impl Interpreter {
         };
         let version = find(c"Py_GetVersion")?;
         let thread_state = find(c"PyGILState_GetThisThreadState")?;
+        // It was made public in 3.13.
+        let is_finalizing = find(c"Py_IsFinalizing").or_else(|_none| find(c"_Py_IsFinalizing"))?;
         // SAFETY: this is the signature that Python's C API has for the function of this name.
         let version: unsafe extern "C" fn() -> *const c_char =
             unsafe { std::mem::transmute(version) };
@@ -93,12 +97,19 @@ impl Interpreter {
                     thread_state,
                 )
             },
+            // SAFETY: and of the last one.
+            is_finalizing: unsafe {
+                std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> c_int>(
+                    is_finalizing,
+                )
+            },
             state: AtomicU8::new(UNCHECKED),
         })
     }
 
     /// Two numbers that name the calling thread's stack: equal for equal stacks. `None` for a
-    /// thread that Python does not know.
+    /// thread that Python does not know, and once the interpreter ends: it then frees the states
+    /// of threads that are still in a native call.
     ///
     /// # Errors
     /// The interpreter's memory is not as expected; it never is again.
@@ -142,6 +153,9 @@ impl Interpreter {
         trusting: impl Fn(&Walk<'_, Trusted>, usize) -> Result<T, Unexpected>,
         checking: impl Fn(&Walk<'_, Untrusted>, usize) -> Result<T, Unexpected>,
     ) -> Result<Option<T>, Unsupported> {
+        if self.is_ending() {
+            return Ok(None);
+        }
         // SAFETY: it only looks into the thread's own storage, and may be called without the GIL.
         let thread = unsafe { (self.thread_state)() }.addr();
         if thread == 0 {
@@ -159,15 +173,24 @@ impl Interpreter {
                 .and_then(|()| checking(&self.over(Untrusted), thread)),
             _wrong => Err(Unexpected),
         };
+        if self.is_ending() {
+            return Ok(None);
+        }
         found.map(Some).map_err(|Unexpected| {
             self.state.store(WRONG, Ordering::Relaxed);
             Unsupported::Layout
         })
     }
 
+    fn is_ending(&self) -> bool {
+        // SAFETY: it only reads a global, and may be called without the GIL.
+        unsafe { (self.is_finalizing)() != 0 }
+    }
+
     fn over<M: Memory>(&self, memory: M) -> Walk<'_, M> {
         Walk {
             memory,
+            is_finalizing: self.is_finalizing,
             layout: self.layout,
             types: &self.types,
         }
@@ -179,14 +202,17 @@ impl Interpreter {
         let walk = self.over(Untrusted);
         walk.fingerprint(thread)?;
         let frames = walk.frames(thread)?;
-        let is_right = |frame: &Frame| !frame.function.is_empty() && !frame.file.is_empty();
-        if !frames.iter().all(is_right) {
-            return Err(Unexpected);
-        }
-        if !frames.is_empty() {
+        // A program can give its code any name, also none: one frame that has both proves enough.
+        let is_right = |frame: &Frame| frame.line.is_some() && frame.has_names();
+        if frames.iter().any(is_right) {
             self.state.store(CHECKED, Ordering::Relaxed);
+            return Ok(());
         }
-        Ok(())
+        if frames.is_empty() {
+            Ok(())
+        } else {
+            Err(Unexpected)
+        }
     }
 }
 

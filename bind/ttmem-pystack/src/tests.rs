@@ -1,7 +1,10 @@
-use crate::Unsupported;
-use crate::interpreter::layout_of;
+use crate::interpreter::{CHECKED, Types, layout_of};
 use crate::line_table::{by_locations, by_pairs};
 use crate::memory::{Memory, Untrusted};
+use crate::{Interpreter, Unsupported};
+use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 #[test]
 fn versions_without_a_layout_are_refused_by_name() {
@@ -114,5 +117,46 @@ fn tables_of_any_bytes_are_read_to_their_end() {
                 by_locations(&table, i32::MIN, at),
             );
         }
+    }
+}
+
+/// An interpreter whose threads' states must not be read.
+fn ending_after(checks: u32) -> Interpreter {
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+
+    unsafe extern "C" fn is_finalizing() -> c_int {
+        let left = LEFT.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(1)));
+        c_int::from(left == Ok(0))
+    }
+
+    unsafe extern "C" fn thread_state() -> *const u8 {
+        // Its innermost frame lies where nothing is.
+        static STATE: [usize; 32] = [8; 32];
+        STATE.as_ptr().cast()
+    }
+
+    LEFT.store(checks, Relaxed);
+    Interpreter {
+        layout: layout_of("3.10.1 (main)").unwrap(),
+        types: Types {
+            code: 0,
+            text: 0,
+            bytes: 0,
+        },
+        thread_state,
+        is_finalizing,
+        state: AtomicU8::new(CHECKED),
+    }
+}
+
+#[test]
+fn nothing_is_walked_once_the_interpreter_ends() {
+    // Before the walk, and before its first frame: reading that would be a crash.
+    for checks in [0, 1] {
+        let interpreter = ending_after(checks);
+        // SAFETY: this thread runs no Python.
+        assert_eq!(unsafe { interpreter.fingerprint() }, Ok(None));
+        // It is not taken for one that cannot be read.
+        assert_eq!(interpreter.state.load(Relaxed), CHECKED);
     }
 }

@@ -45,8 +45,8 @@ fn place<M: Memory>(memory: &M, layout: &Layout, at: usize) -> Option<(usize, us
     Some((at + header, characters, width))
 }
 
-/// A number that differs between strings: Python's own hash, which names have because they are
-/// interned.
+/// A number that differs between strings: Python's own hash where it was computed, as it was of names,
+/// which are interned.
 #[inline]
 pub(crate) fn hash<M: Memory>(memory: &M, layout: &Layout, at: usize) -> Option<u64> {
     const NOT_COMPUTED: u64 = u64::MAX;
@@ -56,14 +56,16 @@ pub(crate) fn hash<M: Memory>(memory: &M, layout: &Layout, at: usize) -> Option<
     }
 }
 
-/// A number from a string's length and its last bytes: names of files differ there.
-#[inline]
-pub(crate) fn end_hash<M: Memory>(memory: &M, layout: &Layout, at: usize) -> Option<u64> {
+/// A number from a string's length and its last bytes, where names of files differ; of what is no
+/// plain string, its address.
+fn end_hash<M: Memory>(memory: &M, layout: &Layout, at: usize) -> Option<u64> {
     const WORD: usize = 8;
-    let (data, characters, width) = place(memory, layout, at)?;
+    let Some((data, characters, width)) = place(memory, layout, at) else {
+        return Some(at as u64);
+    };
     let length = characters * width;
     let mut hash = characters as u64;
-    for back in 1..=(length / WORD).min(3) {
+    for back in 1..=(length / WORD).min(8) {
         hash = crate::walk::mix(hash, memory.number(data + length - back * WORD)?);
     }
     if length < WORD {

@@ -6,6 +6,7 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 use crate::{line_table, text};
+use std::ffi::c_int;
 
 /// Frames that are looked at; a recursion can be deeper.
 pub(crate) const MAX_FRAMES: usize = 8192;
@@ -27,6 +28,16 @@ pub struct Frame {
     pub function: String,
 }
 
+/// A name that is no plain string.
+const NO_NAME: &str = "?";
+
+impl Frame {
+    pub(crate) fn has_names(&self) -> bool {
+        let is_name = |name: &str| !name.is_empty() && name != NO_NAME;
+        is_name(&self.file) && is_name(&self.function)
+    }
+}
+
 /// A frame that runs Python code, and the instruction it is at.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -39,6 +50,7 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Walk<'l, M> {
     pub(crate) memory: M,
+    pub(crate) is_finalizing: unsafe extern "C" fn() -> c_int,
     pub(crate) layout: &'l Layout,
     pub(crate) types: &'l Types,
 }
@@ -77,6 +89,11 @@ impl<M: Memory> Walk<'_, M> {
         for _count in 0..MAX_FRAMES {
             if frame == 0 {
                 return Ok(());
+            }
+            // An interpreter that ends frees what is walked here, some steps after it says so.
+            // SAFETY: it only reads a global, and may be called without the GIL.
+            if unsafe { (self.is_finalizing)() } != 0 {
+                return Err(Unexpected);
             }
             if let Some(place) = self.place(frame)? {
                 see(place).ok_or(Unexpected)?;
@@ -157,8 +174,12 @@ impl<M: Memory> Walk<'_, M> {
         let line: u32 = memory.number(code + layout.code_first_line)?;
         let table: usize = memory.number(code + layout.code_lines)?;
         let size: u64 = memory.number(table + SIZE)?;
-        let lines = mix(size ^ table as u64, memory.number(table + BYTES)?);
-        let file = text::end_hash(memory, layout, file)? ^ file as u64;
+        // Both ends: code that came to lie where other code was differs in one of them, as a rule.
+        let first: u64 = memory.number(table + BYTES)?;
+        let last_at = usize::try_from(size).ok()?.saturating_sub(size_of::<u64>());
+        let last: u64 = memory.number(table + BYTES + last_at)?;
+        let lines = mix(mix(size ^ table as u64, first), last);
+        let file = text::hash(memory, layout, file)? ^ file as u64;
         let texts = mix(text::hash(memory, layout, name)?, file);
         Some(texts ^ lines ^ (u64::from(line) << 32))
     }
@@ -167,8 +188,10 @@ impl<M: Memory> Walk<'_, M> {
         let (memory, layout) = (&self.memory, self.layout);
         let text = |field: usize| {
             let at: usize = memory.number(place.code + field)?;
-            let is_text = memory.number::<usize>(at + TYPE)? == self.types.text;
-            is_text.then(|| text::read(memory, layout, at)).flatten()
+            if memory.number::<usize>(at + TYPE)? != self.types.text {
+                return Some(NO_NAME.to_owned());
+            }
+            text::read(memory, layout, at)
         };
         let table: usize = memory.number(place.code + layout.code_lines)?;
         if memory.number::<usize>(table + TYPE)? != self.types.bytes {

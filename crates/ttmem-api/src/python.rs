@@ -12,8 +12,16 @@ pub fn user_frame<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f s
 /// `model.py:57` of the frame `/home/me/model.py:57 forward`.
 #[must_use]
 pub fn short_line(frame: &str) -> &str {
-    let place = frame.split(' ').next().unwrap_or(frame);
+    // A path may have spaces: the place ends with the number of a line.
+    let ends = frame.match_indices(' ').map(|(end, _space)| &frame[..end]);
+    let place = ends.rev().find(|place| ends_with_line(place));
+    let place = place.unwrap_or(frame);
     place.rsplit('/').next().unwrap_or(place)
+}
+
+fn ends_with_line(place: &str) -> bool {
+    let line = place.rsplit_once(':').map(|(_file, line)| line);
+    line.is_some_and(|line| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a frame, or a file, is the user's: not of an installed package, of Python's own library,
@@ -33,7 +41,24 @@ pub fn is_users_code(frame: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::user_frame;
+    use super::{short_line, user_frame};
+
+    #[test]
+    fn a_line_is_short_whatever_its_path_has() {
+        for (frame, short) in [
+            ("/home/ada/model.py:57 forward", "model.py:57"),
+            (
+                "/home/My Project 2:3 x/my model.py:57 forward",
+                "my model.py:57",
+            ),
+            ("model.py:57", "model.py:57"),
+            ("<string>:1 <module>", "<string>:1"),
+            ("/home/ada/model.py:57 a name with spaces", "model.py:57"),
+            ("", ""),
+        ] {
+            assert_eq!(short_line(frame), short, "{frame}");
+        }
+    }
 
     #[test]
     fn the_users_own_code_comes_before_libraries() {

@@ -19,7 +19,7 @@ const MAX_GROUPS: usize = 100;
 pub(crate) struct Contents {
     /// Oldest first.
     pub(crate) failures: Vec<Explanation>,
-    /// Failures of this run, or of others at its time, that the server no longer has.
+    /// Failures of this run that its server no longer has.
     pub(crate) failures_not_kept: u64,
     pub(crate) peaks: Vec<PeakOfClass>,
     /// What was held when meshes were closed, the most bytes first.
@@ -94,8 +94,8 @@ impl Contents {
             failure.time.is_none_or(|time| time >= ran.begun)
                 && (ran.own_server || report.processes.iter().any(|one| one.pid == failure.pid))
         };
-        let oldest = kept.failures.last().and_then(|failure| failure.time);
-        if oldest.is_some_and(|time| time >= ran.begun) {
+        // On a server of others nobody knows whose those were.
+        if ran.own_server {
             self.failures_not_kept = kept.omitted;
         }
         self.failures = kept.failures.into_iter().filter(is_of_run).collect();

@@ -16,6 +16,11 @@ const MAX_STEPS: usize = 128;
 /// Names of marks that are counted apart.
 const MAX_NAMES: usize = 8;
 
+/// Users whose marks are kept apart.
+const MAX_USERS: usize = 16;
+
+const ROOT: u32 = 0;
+
 /// Marks that make a series.
 const MIN_STEPS: u64 = 3;
 
@@ -151,6 +156,40 @@ impl Series {
     #[must_use]
     pub fn or<'s>(self: &'s Arc<Self>, other: &'s Arc<Self>) -> &'s Arc<Self> {
         if self.is_empty() { other } else { self }
+    }
+}
+
+/// The marks that readers set, by user: nobody's marks decide what grows in another's processes.
+#[derive(Clone, Debug, Default)]
+pub struct ReaderSeries {
+    by_user: BTreeMap<u32, Arc<Series>>,
+    none: Arc<Series>,
+}
+
+impl ReaderSeries {
+    pub(crate) fn push(&mut self, user: u32, time: u64, name: &Arc<str>, number: u64) {
+        if self.by_user.len() >= MAX_USERS && !self.by_user.contains_key(&user) {
+            let last = |series: &Arc<Series>| series.all.kept.last().map_or(0, |step| step.time);
+            let idlest = self
+                .by_user
+                .iter()
+                .min_by_key(|(_user, series)| last(series));
+            if let Some(idlest) = idlest.map(|(user, _series)| *user) {
+                self.by_user.remove(&idlest);
+            }
+        }
+        let series = self.by_user.entry(user);
+        let series = series.or_insert_with(|| Arc::new(Series::of_readers()));
+        Arc::make_mut(series).push(time, name, number);
+    }
+
+    /// Those that count for a user's processes: its own, or else those of root, as which the server's
+    /// user counts.
+    #[must_use]
+    pub fn of(&self, user: u32) -> &Arc<Series> {
+        let own = self.by_user.get(&user);
+        own.or_else(|| self.by_user.get(&ROOT))
+            .unwrap_or(&self.none)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::failures::Failures;
 use crate::follower::Follower;
-use crate::growth::Series;
+use crate::growth::{ReaderSeries, Series};
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
@@ -64,7 +64,7 @@ pub struct Ledger {
     pub(crate) anomalies: Anomalies,
     marks: Arc<Marks>,
     /// The marks that readers set.
-    pub(crate) series: Arc<Series>,
+    pub(crate) series: Arc<ReaderSeries>,
     pub(crate) failures: Arc<Failures>,
     pub(crate) events: u64,
     revision: u64,
@@ -93,7 +93,7 @@ impl Ledger {
             departed: Arc::default(),
             anomalies: Anomalies::default(),
             marks: Arc::default(),
-            series: Arc::new(Series::of_readers()),
+            series: Arc::default(),
             failures: Arc::default(),
             events: 0,
             revision: 0,
@@ -180,7 +180,8 @@ impl Ledger {
     #[must_use]
     pub fn begin_leaving(&self, process: u32) -> Option<Leaving> {
         let process = self.processes.get(process as usize)?.as_ref()?;
-        let series = process.facts.series.or(&self.series);
+        let readers = self.series.of(process.facts.identity.uid);
+        let series = process.facts.series.or(readers);
         let peaks = LeavingPeaks::new(&self.table.devices, process, series);
         Some(Leaving { peaks })
     }
@@ -540,7 +541,10 @@ impl Ledger {
             order: self.events,
             aside: false,
             left_at_close: &mut process.left_at_close,
-            series: [&process.facts.series, &self.series],
+            series: [
+                &process.facts.series,
+                self.series.of(process.facts.identity.uid),
+            ],
         };
         let before = process.account.work();
         let outcome = work(&mut process.account, &self.limits.account, &mut follower);
@@ -590,9 +594,9 @@ impl Ledger {
         std::mem::take(&mut self.newly_incomplete)
     }
 
-    /// Sets a mark: peaks are kept from here on as well.
-    pub fn set_mark(&mut self, time: u64, name: Arc<str>, number: u64) {
-        Arc::make_mut(&mut self.series).push(time, &name, number);
+    /// Sets a mark of a user's: peaks are kept from here on as well.
+    pub fn set_mark(&mut self, user: u32, time: u64, name: Arc<str>, number: u64) {
+        Arc::make_mut(&mut self.series).push(user, time, &name, number);
         self.begin_stretch(time, name, number, None);
         self.revision += 1;
     }

@@ -37,7 +37,7 @@ pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Change, Effect};
 pub use failures::{FailureMoment, Failures, MomentBlock};
 pub use geometry::Geometry;
-pub use growth::{Births, Growth, Series, Step, Steps, Sum};
+pub use growth::{Births, Growth, ReaderSeries, Series, Step, Steps, Sum};
 pub use incomplete::{IncompleteReason, IncompleteReasons};
 pub use ledger::{Leaving, Ledger, Limits};
 pub use left_behind::{LeftBehind, LeftGroup};

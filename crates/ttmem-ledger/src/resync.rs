@@ -180,7 +180,10 @@ impl Ledger {
             order: self.events,
             aside: true,
             left_at_close: &mut fresh.left_at_close,
-            series: [&fresh.facts.series, &self.series],
+            series: [
+                &fresh.facts.series,
+                self.series.of(fresh.facts.identity.uid),
+            ],
         };
         work(&self.limits.account, &mut follower)
     }

@@ -3,7 +3,7 @@
 use crate::audience::Audience;
 use crate::device::{Device, DeviceKey};
 use crate::failures::Failures;
-use crate::growth::Series;
+use crate::growth::ReaderSeries;
 use crate::incomplete::IncompleteReasons;
 use crate::left_behind::{LeftBehind, LeftBuffers};
 use crate::peak_composition::{LeavingPeaks, OwnPeaks};
@@ -87,7 +87,7 @@ pub struct View {
     pub anomalies: Anomalies,
     pub marks: Arc<Marks>,
     /// The marks that readers set.
-    pub series: Arc<Series>,
+    pub series: Arc<ReaderSeries>,
     /// The last failures, with the moments they happened in.
     pub failures: Arc<Failures>,
     pub events: u64,
@@ -129,7 +129,8 @@ impl ProcessView {
 
     /// Who asked for what it holds now, by the marks of its own or those of readers.
     #[must_use]
-    pub fn held(&self, readers: &Arc<Series>) -> LeftBehind {
+    pub fn held(&self, readers: &ReaderSeries) -> LeftBehind {
+        let readers = readers.of(self.facts.identity.uid);
         let mut held = LeftBuffers::unbounded(self.facts.series.or(readers));
         for (_slot, row) in self.rows.buffers.iter() {
             let mesh = self.account.meshes.get(row.mesh as usize);

@@ -196,7 +196,7 @@ fn mark(size: u64) -> Work {
         for number in 0..10 {
             world
                 .ledger
-                .set_mark(1_000_000 + number, Arc::clone(&name), number);
+                .set_mark(0, 1_000_000 + number, Arc::clone(&name), number);
         }
     })
 }

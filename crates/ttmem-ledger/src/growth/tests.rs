@@ -181,3 +181,27 @@ fn a_buffer_that_some_steps_leave_behind_grows_as_well() {
     assert_eq!((found.since.number, found.sum.buffers), (0, 6));
     assert_eq!(growth(&series, [0, 10, 20]), None);
 }
+
+#[test]
+fn marks_count_for_the_processes_of_their_user() {
+    const ALICE: u32 = 1000;
+    const BOB: u32 = 1001;
+    let mut readers = ReaderSeries::default();
+    let count = |readers: &ReaderSeries, user| readers.of(user).all.count;
+    assert_eq!(count(&readers, ALICE), 0);
+    let name: Arc<str> = Arc::from("step");
+    for number in 0..10_000 {
+        readers.push(BOB, number, &name, number);
+    }
+    readers.push(ROOT, 1, &name, 1);
+    assert_eq!([ALICE, BOB].map(|user| count(&readers, user)), [1, 10_000]);
+    readers.push(ALICE, 20_000, &name, 1);
+    readers.push(ALICE, 20_001, &name, 2);
+    assert_eq!(count(&readers, ALICE), 2);
+    for user in 2000..3000 {
+        readers.push(user, 10_000, &name, 1);
+    }
+    assert_eq!(readers.by_user.len(), MAX_USERS);
+    // Who set the last one is not the one to go.
+    assert_eq!(count(&readers, ALICE), 2);
+}

@@ -44,6 +44,7 @@ pub(crate) enum Command {
         reply: Sender<Result<Vec<Released>, ForgetError>>,
     },
     Mark {
+        uid: u32,
         name: Arc<str>,
         time: u64,
         reply: Sender<u64>,

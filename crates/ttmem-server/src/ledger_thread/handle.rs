@@ -85,8 +85,13 @@ impl LedgerHandle {
 
     /// Sets a mark; its number. `None` when the thread has ended.
     #[must_use]
-    pub(crate) fn mark(&self, name: Arc<str>, time: u64) -> Option<u64> {
-        self.ask(|reply| Command::Mark { name, time, reply })
+    pub(crate) fn mark(&self, uid: u32, name: Arc<str>, time: u64) -> Option<u64> {
+        self.ask(|reply| Command::Mark {
+            uid,
+            name,
+            time,
+            reply,
+        })
     }
 
     /// Forgets what is known of a pid, on behalf of a user.

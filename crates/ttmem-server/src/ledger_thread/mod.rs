@@ -293,9 +293,16 @@ impl LedgerThread {
                 units += self.slots.len() as u64;
                 reply.send(self.forget(pid, uid, time)).ok();
             }
-            Command::Mark { name, time, reply } => {
+            Command::Mark {
+                uid,
+                name,
+                time,
+                reply,
+            } => {
                 self.marks += 1;
-                self.ledger.set_mark(time, name, self.marks);
+                // What the server's user sets is meant for everybody, as what root sets.
+                let user = if uid == self.config.uid { 0 } else { uid };
+                self.ledger.set_mark(user, time, name, self.marks);
                 reply.send(self.marks).ok();
             }
         }

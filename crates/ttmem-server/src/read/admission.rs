@@ -41,9 +41,11 @@ impl Principal {
         }
     }
 
-    pub(super) fn may_mark(self) -> Result<(), Refusal> {
+    /// The user whose marks it sets; one with a token sets them for everybody, as root does.
+    pub(super) fn may_mark(self) -> Result<u32, Refusal> {
         match self {
-            Self::User(_) | Self::Bearer => Ok(()),
+            Self::User(uid) => Ok(uid),
+            Self::Bearer => Ok(0),
             Self::Anonymous => Err(Refusal::not_allowed(
                 "over TCP nothing is changed without a token: use the server's socket, or start \
                  the server with --http-token-file",

@@ -292,7 +292,7 @@ pub(super) struct MarkQuery {
 }
 
 pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, Refusal> {
-    context.who.may_mark()?;
+    let uid = context.who.may_mark()?;
     let name = query.name.unwrap_or_default();
     if name.chars().count() > MAX_MARK_CHARS || name.contains(char::is_control) {
         let detail = format!(
@@ -302,7 +302,7 @@ pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, R
     }
     let time = context.time();
     let ledger = &context.state.ledger;
-    let number = ledger.mark(name.as_str().into(), time.unix_nanos());
+    let number = ledger.mark(uid, name.as_str().into(), time.unix_nanos());
     let number = number.ok_or_else(Refusal::stopping)?;
     let mark = Mark { name, number, time };
     Ok(Marked {

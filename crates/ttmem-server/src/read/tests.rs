@@ -299,8 +299,13 @@ fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
                     time,
                     reply,
                 } => reply.send(forget(&mut ledger, pid, uid, time)).unwrap(),
-                Command::Mark { name, time, reply } => {
-                    ledger.set_mark(time, name, 1);
+                Command::Mark {
+                    uid,
+                    name,
+                    time,
+                    reply,
+                } => {
+                    ledger.set_mark(uid, time, name, 1);
                     reply.send(1).unwrap();
                 }
                 other => panic!("readers do not ask {other:?}"),

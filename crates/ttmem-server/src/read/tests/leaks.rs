@@ -134,10 +134,10 @@ fn marks_of_readers_count_where_a_process_sets_none() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     for before in 0..20 {
-        ledger.set_mark(before, "".into(), 100 + before);
+        ledger.set_mark(0, before, "".into(), 100 + before);
     }
     for step in 0..6 {
-        ledger.set_mark(NOW + 100 * step, "".into(), step);
+        ledger.set_mark(0, NOW + 100 * step, "".into(), step);
         let address = n150().dram.base + 64 * step;
         let kind = allocated(1 + step, Class::Dram, address, 64);
         apply(&mut ledger, process, NOW + 100 * step + 50, kind);

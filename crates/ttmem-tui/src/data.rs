@@ -4,6 +4,7 @@
 //! lately is simply old, and has its age.
 
 use crate::format;
+use crate::labels;
 use crate::trends::Trends;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +16,30 @@ use ttmem_api::{
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
 
-/// A failure is of interest on every view for so long.
-pub(crate) const FRESH_FAILURE_SECONDS: u64 = 600;
+/// A failure is of interest on every view for so long while its process lives...
+const FRESH_FAILURE_SECONDS: u64 = 600;
+
+/// ...and for so long if that has ended.
+const ENDED_FAILURE_SECONDS: u64 = 120;
+
+/// Whether a failure of such an age is still of interest.
+pub(crate) const fn is_fresh_failure(age_seconds: u64, is_living: bool) -> bool {
+    age_seconds
+        < if is_living {
+            FRESH_FAILURE_SECONDS
+        } else {
+            ENDED_FAILURE_SECONDS
+        }
+}
+
+/// A failure that is of interest on every view.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FreshFailure<'d> {
+    pub(crate) failure: &'d Explanation,
+    pub(crate) age_seconds: u64,
+    /// Whose it is; none if that has ended.
+    pub(crate) living: Option<&'d Process>,
+}
 
 /// After so many intervals without an answer a document is called stale.
 const STALE_INTERVALS: u32 = 3;
@@ -206,16 +229,28 @@ impl Data {
             .is_some_and(|snapshot| snapshot.failures.count != known)
     }
 
-    /// Failures of the last minutes, newest first, with their age in seconds.
-    pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = (&Explanation, u64)> {
+    /// Failures of the last minutes, newest first.
+    pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = FreshFailure<'_>> {
         let failures = self.failures.iter();
         let failures = failures.flat_map(|fresh| &fresh.document.failures);
-        failures
-            .filter_map(|failure| {
-                let time = failure.last_time.or(failure.time)?;
-                Some((failure, self.age_seconds(time)?))
+        failures.filter_map(|failure| {
+            let time = failure.last_time.or(failure.time)?;
+            let age_seconds = self.age_seconds(time)?;
+            let mut processes = self.processes().iter();
+            let living = processes.find(|process| {
+                // Of another pid namespace only the name is known.
+                let is_same = match failure.pid {
+                    Some(_) => process.pid == failure.pid,
+                    None => process.pid.is_none() && process.name == failure.process,
+                };
+                is_same && !labels::is_gone(process)
+            });
+            is_fresh_failure(age_seconds, living.is_some()).then_some(FreshFailure {
+                failure,
+                age_seconds,
+                living,
             })
-            .filter(|(_failure, age)| *age < FRESH_FAILURE_SECONDS)
+        })
     }
 
     /// The marks, oldest first; none while nothing is known.

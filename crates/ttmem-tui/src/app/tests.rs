@@ -309,7 +309,7 @@ fn every_size_can_be_drawn_with_and_without_a_companion() {
     let lines = [line("the llama demo, step 12"), line("out of memory")];
     let screen = drawn(&mut app(Tab::Overview), (80, 24), &lines);
     let screen: Vec<&str> = screen.lines().collect();
-    assert_eq!(screen[3..5], ["the llama demo, step 12", "out of memory"]);
+    assert_eq!(screen[2..4], ["the llama demo, step 12", "out of memory"]);
 }
 
 fn line(text: &str) -> CompanionLine {

@@ -351,12 +351,36 @@ fn a_refused_program_is_hatched_over_what_it_met() {
     );
     let end = lowest + 300_000;
     let sentence = format!(
-        "refused 5 s ago: CBs of program 7 end at {end} ({end:#x}), 293.0 KiB beyond {lowest}"
+        "refused 5 s ago: CBs of program 7 of pid 70100 end at {end} ({end:#x}), 293.0 KiB beyond"
     );
     assert!(screen.contains(&sentence), "{screen}");
     assert!(screen.contains('╱') && screen.contains('╳'), "{screen}");
     assert!(!before.contains('╳'), "{before}");
-    // Ten minutes later it is of no interest any more.
+    // It is of no interest over what is another's, ...
+    let is_drawn = |data: &Data| {
+        let screen = drawn(
+            &mut L1MapView::default(),
+            data,
+            &Chosen::default(),
+            (120, 40),
+        );
+        screen.contains("refused") || screen.contains('╳')
+    };
+    let mut ended = data.clone();
+    let totals = &mut ended.snapshot.as_mut().expect("totals").document;
+    totals.processes[0].state = ttmem_api::ProcessState::Exited;
+    assert!(is_drawn(&data) && !is_drawn(&ended));
+    let mut elsewhere = data.clone();
+    let totals = &mut elsewhere.snapshot.as_mut().expect("totals").document;
+    totals.processes[0].devices.clear();
+    assert!(!is_drawn(&elsewhere));
+    let mut of_another = data.clone();
+    let map = &mut of_another.l1map.as_mut().expect("a map").document.1;
+    for segment in &mut map.core.as_mut().expect("a core").segments {
+        segment.pid = segment.pid.map(|pid| pid + 1);
+    }
+    assert!(!is_drawn(&of_another));
+    // ...nor ten minutes later.
     data.now += std::time::Duration::from_secs(600);
     let later = drawn(
         &mut L1MapView::default(),

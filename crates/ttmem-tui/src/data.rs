@@ -110,6 +110,8 @@ pub(crate) enum Update {
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
+    /// The user set a mark.
+    Marked(Mark),
     Notice(String),
     /// Why something that is wanted does not come, or that it does again.
     Trouble(Source, Option<String>),
@@ -145,6 +147,8 @@ pub(crate) struct Data {
     pub(crate) leaks: Option<Fresh<Leaks>>,
     pub(crate) tail: Tail,
     pub(crate) trends: Trends,
+    /// The last mark that the user set here.
+    pub(crate) own_mark: Option<Mark>,
     pub(crate) events_per_second: Option<u64>,
     /// What the server answered to the last thing that the user asked it to do.
     pub(crate) notice: Option<Fresh<String>>,
@@ -174,6 +178,7 @@ impl Data {
             leaks: None,
             tail: Tail::default(),
             trends: Trends::default(),
+            own_mark: None,
             events_per_second: None,
             notice: None,
             troubles: [None, None],
@@ -203,6 +208,10 @@ impl Data {
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,
+            Update::Marked(mark) => {
+                self.notice = fresh(format!("mark {} set", mark.name), received);
+                self.own_mark = Some(mark);
+            }
             Update::Notice(notice) => self.notice = fresh(notice, received),
             Update::Trouble(source, reason) => self.troubles[source as usize] = reason,
         }

@@ -23,12 +23,9 @@ use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
-/// How the marks begin that `m` sets.
-const OWN_MARK: &str = "top ";
-
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {
-    /// The number and time of the mark; the latest if none was chosen or it is gone.
+    /// The chosen mark; if none was or it is gone, the one that the user set here or the latest.
     mark: Option<Mark>,
     by: Option<GroupBy>,
     only_device: bool,
@@ -36,6 +33,8 @@ pub(crate) struct Leaks {
     cursor: Cursor,
     opened: Option<Opened>,
     note: Option<&'static str>,
+    /// Rows that had no room when it was last drawn.
+    hidden: u64,
 }
 
 #[derive(Debug)]
@@ -49,13 +48,11 @@ struct Opened {
 impl Leaks {
     fn mark<'d>(&self, data: &'d Data) -> Option<(usize, &'d Mark)> {
         let marks = data.marks();
-        let chosen = self.mark.as_ref();
-        let place = chosen.and_then(|chosen| marks.iter().position(|mark| mark == chosen));
+        let place = |wanted: &Mark| marks.iter().position(|mark| mark == wanted);
+        let chosen = self.mark.as_ref().and_then(place);
         // The user's own mark before those that the workload sets all the time.
-        let own = marks
-            .iter()
-            .rposition(|mark| mark.name.starts_with(OWN_MARK));
-        let place = place.or(own).or(marks.len().checked_sub(1))?;
+        let own = data.own_mark.as_ref().and_then(place);
+        let place = chosen.or(own).or(marks.len().checked_sub(1))?;
         Some((place, marks.get(place)?))
     }
 
@@ -184,15 +181,19 @@ impl Leaks {
 
 /// How many of some rows each part gets: its least if all of them have that, then an equal share of
 /// what is left, up to what it needs.
-fn shared(needed: [u16; 3], least: [u16; 3], rows: u16) -> [u16; 3] {
-    let least: [u16; 3] = std::array::from_fn(|part| needed[part].min(least[part]));
+fn shared<const PARTS: usize>(
+    needed: [u16; PARTS],
+    least: [u16; PARTS],
+    rows: u16,
+) -> [u16; PARTS] {
+    let least: [u16; PARTS] = std::array::from_fn(|part| needed[part].min(least[part]));
     let sum: u16 = least.iter().fold(0, |sum, rows| sum.saturating_add(*rows));
     let (mut given, mut left) = match rows.checked_sub(sum) {
         Some(left) => (least, left),
-        None => ([0; 3], rows),
+        None => ([0; PARTS], rows),
     };
     for _round in 0..needed.len() {
-        let open = (0..3).filter(|part| given[*part] < needed[*part]);
+        let open = (0..PARTS).filter(|part| given[*part] < needed[*part]);
         let open: Vec<usize> = open.collect();
         let share = left / u16::try_from(open.len().max(1)).unwrap_or(1);
         for part in open {
@@ -207,8 +208,21 @@ fn shared(needed: [u16; 3], least: [u16; 3], rows: u16) -> [u16; 3] {
 /// From so many rows on, caveat and doubt have a line each.
 const AIRY: u16 = 24;
 
-/// The least rows of groups, of devices (a board of eight) and of processes.
-const LEAST: [u16; 3] = [3, 8 + 1 + growth::OTHER_ROWS, 3];
+/// The least rows of what grows, of groups, of devices (a board of eight) and of processes.
+const LEAST: [u16; 4] = [3, 3, 8 + 1 + growth::OTHER_ROWS, 3];
+
+/// The rows of a part with so many entries and some more, and a blank one.
+fn part(entries: usize, more: u16) -> u16 {
+    match u16::try_from(entries).unwrap_or(u16::MAX) {
+        0 => 0,
+        rows => rows.saturating_add(more + 1),
+    }
+}
+
+fn hidden(needed: &[u16], rows: u16) -> u64 {
+    let needed: u64 = needed.iter().map(|part| u64::from(*part)).sum();
+    needed.saturating_sub(rows.into())
+}
 
 const CAVEAT: &str = "Held is not leaked: weights, caches and running work are held on purpose.";
 
@@ -338,11 +352,15 @@ impl View for Leaks {
             return;
         }
         let held = held::processes(data, &self.find);
+        let growing = growing::lines(data, &self.find, canvas.theme);
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
-            area = growing::draw(canvas, area, data, &self.find);
+            let needed = [part(growing.len(), 0), part(held.len(), 1)];
+            self.hidden = hidden(&needed, area.height);
+            let [growing_high, _held_high] = shared(needed, [LEAST[0], LEAST[3]], area.height);
+            growing::draw(canvas, above(area, growing_high), &growing);
             if !held.is_empty() {
-                held::draw(canvas, area, &held, data);
+                held::draw(canvas, below(area, growing_high), &held, data);
             }
             return;
         };
@@ -355,19 +373,18 @@ impl View for Leaks {
         if let Some(doubt) = doubt {
             canvas.text(row_of(area, 2 + u16::from(airy)), doubt, Ink::Warning);
         }
-        area = growing::draw(canvas, below(area, 3 + u16::from(airy)), data, &self.find);
-        // What each part would take, with a blank row before it.
-        let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
-            0 => 0,
-            rows => rows.saturating_add(more + 1),
-        };
+        area = below(area, 3 + u16::from(airy));
         let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
         let needed = [
+            part(growing.len(), 0),
             rows.saturating_add(1).max(4),
             part(data.devices().len(), growth::OTHER_ROWS),
             part(held.len(), 1),
         ];
-        let [groups_high, devices, held_high] = shared(needed, LEAST, area.height);
+        self.hidden = hidden(&needed, area.height);
+        let [growing_high, groups_high, devices, held_high] = shared(needed, LEAST, area.height);
+        growing::draw(canvas, above(area, growing_high), &growing);
+        area = below(area, growing_high);
         let groups_area = above(area, groups_high);
         if let Some(groups) = self.sums(data, chosen) {
             groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
@@ -390,7 +407,7 @@ impl View for Leaks {
     }
 
     fn hidden_rows(&self) -> u64 {
-        self.cursor.hidden()
+        self.hidden
     }
 
     fn is_typing(&self) -> bool {

@@ -262,6 +262,18 @@ impl Data {
         })
     }
 
+    /// Whether lines of Python are recorded, as far as what came last says so.
+    pub(crate) fn has_lines(&self) -> bool {
+        let rows = self.buffers.iter();
+        let mut rows = rows.flat_map(|fresh| &fresh.document.page.rows);
+        let leaks = self.leaks.as_ref().map(|fresh| &fresh.document);
+        let growing = leaks.iter().flat_map(|leaks| &leaks.growing);
+        let held = leaks.iter().flat_map(|leaks| &leaks.held_at_close);
+        let groups = growing.map(|growing| &growing.group);
+        let mut groups = groups.chain(held.map(|held| &held.group));
+        rows.any(|row| row.python.is_some()) || groups.any(|group| group.line.is_some())
+    }
+
     /// The marks, oldest first; none while nothing is known.
     pub(crate) fn marks(&self) -> &[Mark] {
         self.totals().map_or(&[], |snapshot| &snapshot.marks)

@@ -9,7 +9,6 @@ pub(super) mod question;
 #[cfg(test)]
 mod tests;
 
-use self::groups::WAYS;
 use self::question::Question;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
@@ -248,8 +247,9 @@ impl View for Buffers {
                 self.question.descending = !self.question.descending;
             }
             Key::Char('b') => {
-                let place = WAYS.iter().position(|way| Some(*way) == self.grouped);
-                self.grouped = WAYS.get(place.map_or(0, |place| place + 1)).copied();
+                let ways = groups::ways(data);
+                let place = ways.iter().position(|way| Some(*way) == self.grouped);
+                self.grouped = ways.get(place.map_or(0, |place| place + 1)).copied();
             }
             Key::Char('c') => self.question.next_class(),
             Key::Char('d') => self.question.only_device = !self.question.only_device,
@@ -291,7 +291,7 @@ impl View for Buffers {
         let window = self.window(data, chosen);
         let rows = window.map_or(0, rows_of);
         let table = Table {
-            columns: list::COLUMNS,
+            columns: &list::columns(data.has_lines()),
             sorted: list::sorted(self.question.sort, self.question.descending),
         };
         table.draw(canvas, list_area, &mut self.cursor, rows, |row| {

@@ -262,3 +262,25 @@ fn no_area_is_too_small_and_a_list_may_shrink() {
         }
     }
 }
+
+#[test]
+fn lines_of_python_stay_before_owners_and_are_the_first_way_to_group() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    let narrow = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        narrow.contains("OWNER") && !narrow.contains("PYTHON LINE"),
+        "{narrow}"
+    );
+    let rows = &mut data.buffers.as_mut().unwrap().document.page.rows;
+    rows[1].python = Some(vec!["/home/me/model.py:57 forward".to_owned()]);
+    let narrow = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        !narrow.contains("OWNER") && narrow.contains("PYTHON LINE"),
+        "{narrow}"
+    );
+    assert!(narrow.contains("model.py:57"), "{narrow}");
+    press(&mut view, &mut data, &mut chosen, "b");
+    assert_eq!(view.grouped, Some(GroupBy::Line));
+    press(&mut view, &mut data, &mut chosen, "b");
+    assert_eq!(view.grouped, Some(GroupBy::Operation));
+}

@@ -10,7 +10,7 @@ mod held;
 mod tests;
 
 use super::buffers::Buffers;
-use super::buffers::groups::{self, WAYS};
+use super::buffers::groups;
 use super::buffers::question::{self, Question};
 use super::{Chosen, KeyHelp, Outcome, View, around};
 use crate::data::Data;
@@ -56,8 +56,8 @@ impl Leaks {
         Some((place, marks.get(place)?))
     }
 
-    fn by(&self) -> GroupBy {
-        self.by.unwrap_or(GroupBy::Operation)
+    fn by(&self, data: &Data) -> GroupBy {
+        self.by.unwrap_or_else(|| groups::ways(data)[0])
     }
 
     /// What is asked: sums of what was allocated since the mark; nothing without one.
@@ -69,7 +69,7 @@ impl Leaks {
             find: self.find.clone(),
             ..Question::default()
         };
-        Some(question.groups(data, chosen, self.by()))
+        Some(question.groups(data, chosen, self.by(data)))
     }
 
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferGroups> {
@@ -100,7 +100,7 @@ impl Leaks {
         let group = groups.and_then(|groups| groups.groups.get(self.cursor.place()));
         if let Some((group, (_place, mark))) = group.zip(self.mark(data)) {
             let since = (mark.time, self.only_device);
-            let list = Buffers::of_group(group, self.by(), since, chosen);
+            let list = Buffers::of_group(group, self.by(data), since, chosen);
             if list.is_none() {
                 self.note = Some(groups::NO_FILTER);
             }
@@ -314,7 +314,7 @@ impl View for Leaks {
             Key::Char('/') => self.find.begin(),
             Key::Char('[') => self.step_mark(false, data),
             Key::Char(']') => self.step_mark(true, data),
-            Key::Char('b') => self.by = Some(around(&WAYS, self.by(), true)),
+            Key::Char('b') => self.by = Some(around(&groups::ways(data), self.by(data), true)),
             Key::Char('d') => self.only_device = !self.only_device,
             Key::Char('<') | Key::Left => chosen.step(false, data),
             Key::Char('>') | Key::Right => chosen.step(true, data),

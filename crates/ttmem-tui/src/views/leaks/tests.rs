@@ -110,8 +110,8 @@ fn screens_of_what_was_chosen() {
             assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         }
         let (mut view, mut data, chosen) = (Leaks::default(), two_marks(), Chosen::default());
-        answer(&view, &mut data, &chosen);
         data.apply(Update::Leaks(Box::new(testing::leaks())), Instant::now());
+        answer(&view, &mut data, &chosen);
         let name = format!("leaks/state_growing_{}x{}", size.0, size.1);
         assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         let mut data = WORLD.data();

@@ -318,3 +318,20 @@ fn line(text: &str) -> CompanionLine {
         is_warning: false,
     }
 }
+
+#[test]
+fn while_text_is_typed_only_the_keys_that_work_are_shown() {
+    for tab in Tab::ALL {
+        let mut app = app(tab);
+        let keys = |app: &mut App| {
+            let screen = drawn(app, (120, 30), &[]);
+            screen.lines().last().unwrap().trim().to_owned()
+        };
+        let before = keys(&mut app);
+        assert!(before.contains("q quit"), "{before}");
+        app.handle(Input::Key(Key::Char('/')));
+        assert_eq!(keys(&mut app), "Enter keep  Esc undo", "{tab:?}");
+        app.handle(Input::Key(Key::Escape));
+        assert_eq!(keys(&mut app), before, "{tab:?}");
+    }
+}

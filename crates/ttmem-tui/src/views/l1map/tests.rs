@@ -105,6 +105,23 @@ fn an_address_is_found_in_decimal_and_hex_in_both_lists() {
 }
 
 #[test]
+fn a_line_of_python_is_found_on_a_core_and_in_a_bank() {
+    let mut data = BUSY.data();
+    let line = Some("/home/me/q9.py:12 step".to_owned());
+    let mut find = Prompt::default();
+    find.set("Q9.py");
+    let map = &mut data.l1map.as_mut().expect("a map").document.1;
+    let core = map.core.as_mut().expect("a core");
+    assert_eq!(column::found(core, &find).len(), 0);
+    core.segments[1].line.clone_from(&line);
+    assert_eq!(column::found(core, &find).len(), 1);
+    let block = &mut data.blocks.as_mut().expect("banks").document.1.largest[1];
+    assert!(!banks::is_found(block, &find));
+    block.line = line;
+    assert!(banks::is_found(block, &find));
+}
+
+#[test]
 fn a_clash_is_said_and_marked() {
     let mut data = busy_with((0, 0));
     let map = &mut data.l1map.as_mut().expect("a map").document.1;

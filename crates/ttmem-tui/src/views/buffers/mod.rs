@@ -140,7 +140,9 @@ impl Buffers {
     /// Goes deeper: into a group, or to all that is known of a row.
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(by) = self.grouped else {
-            self.pane.toggle();
+            if self.row(data, chosen).is_some() {
+                self.pane.toggle();
+            }
             return Outcome::Handled;
         };
         let groups = self.sums(data, chosen, by);

@@ -4,6 +4,7 @@
 //! lately is simply old, and has its age.
 
 use crate::format;
+use crate::labels;
 use crate::trends::Trends;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +16,30 @@ use ttmem_api::{
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
 
-/// A failure is of interest on every view for so long.
-pub(crate) const FRESH_FAILURE_SECONDS: u64 = 600;
+/// A failure is of interest on every view for so long while its process lives...
+const FRESH_FAILURE_SECONDS: u64 = 600;
+
+/// ...and for so long if that has ended.
+const ENDED_FAILURE_SECONDS: u64 = 120;
+
+/// Whether a failure of such an age is still of interest.
+pub(crate) const fn is_fresh_failure(age_seconds: u64, is_living: bool) -> bool {
+    age_seconds
+        < if is_living {
+            FRESH_FAILURE_SECONDS
+        } else {
+            ENDED_FAILURE_SECONDS
+        }
+}
+
+/// A failure that is of interest on every view.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FreshFailure<'d> {
+    pub(crate) failure: &'d Explanation,
+    pub(crate) age_seconds: u64,
+    /// Whose it is; none if that has ended.
+    pub(crate) living: Option<&'d Process>,
+}
 
 /// After so many intervals without an answer a document is called stale.
 const STALE_INTERVALS: u32 = 3;
@@ -87,6 +110,8 @@ pub(crate) enum Update {
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
+    /// The user set a mark.
+    Marked(Mark),
     Notice(String),
     /// Why something that is wanted does not come, or that it does again.
     Trouble(Source, Option<String>),
@@ -122,6 +147,8 @@ pub(crate) struct Data {
     pub(crate) leaks: Option<Fresh<Leaks>>,
     pub(crate) tail: Tail,
     pub(crate) trends: Trends,
+    /// The last mark that the user set here.
+    pub(crate) own_mark: Option<Mark>,
     pub(crate) events_per_second: Option<u64>,
     /// What the server answered to the last thing that the user asked it to do.
     pub(crate) notice: Option<Fresh<String>>,
@@ -151,6 +178,7 @@ impl Data {
             leaks: None,
             tail: Tail::default(),
             trends: Trends::default(),
+            own_mark: None,
             events_per_second: None,
             notice: None,
             troubles: [None, None],
@@ -180,6 +208,10 @@ impl Data {
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,
+            Update::Marked(mark) => {
+                self.notice = fresh(format!("mark {} set", mark.name), received);
+                self.own_mark = Some(mark);
+            }
             Update::Notice(notice) => self.notice = fresh(notice, received),
             Update::Trouble(source, reason) => self.troubles[source as usize] = reason,
         }
@@ -206,16 +238,40 @@ impl Data {
             .is_some_and(|snapshot| snapshot.failures.count != known)
     }
 
-    /// Failures of the last minutes, newest first, with their age in seconds.
-    pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = (&Explanation, u64)> {
+    /// Failures of the last minutes, newest first.
+    pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = FreshFailure<'_>> {
         let failures = self.failures.iter();
         let failures = failures.flat_map(|fresh| &fresh.document.failures);
-        failures
-            .filter_map(|failure| {
-                let time = failure.last_time.or(failure.time)?;
-                Some((failure, self.age_seconds(time)?))
+        failures.filter_map(|failure| {
+            let time = failure.last_time.or(failure.time)?;
+            let age_seconds = self.age_seconds(time)?;
+            let mut processes = self.processes().iter();
+            let living = processes.find(|process| {
+                // Of another pid namespace only the name is known.
+                let is_same = match failure.pid {
+                    Some(_) => process.pid == failure.pid,
+                    None => process.pid.is_none() && process.name == failure.process,
+                };
+                is_same && !labels::is_gone(process)
+            });
+            is_fresh_failure(age_seconds, living.is_some()).then_some(FreshFailure {
+                failure,
+                age_seconds,
+                living,
             })
-            .filter(|(_failure, age)| *age < FRESH_FAILURE_SECONDS)
+        })
+    }
+
+    /// Whether lines of Python are recorded, as far as what came last says so.
+    pub(crate) fn has_lines(&self) -> bool {
+        let rows = self.buffers.iter();
+        let mut rows = rows.flat_map(|fresh| &fresh.document.page.rows);
+        let leaks = self.leaks.as_ref().map(|fresh| &fresh.document);
+        let growing = leaks.iter().flat_map(|leaks| &leaks.growing);
+        let held = leaks.iter().flat_map(|leaks| &leaks.held_at_close);
+        let groups = growing.map(|growing| &growing.group);
+        let mut groups = groups.chain(held.map(|held| &held.group));
+        rows.any(|row| row.python.is_some()) || groups.any(|group| group.line.is_some())
     }
 
     /// The marks, oldest first; none while nothing is known.

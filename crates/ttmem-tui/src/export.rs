@@ -3,6 +3,8 @@
 //!
 //! Both are made of the types of the API, so that a field has one name and one meaning everywhere.
 
+mod columns;
+
 use crate::data::{Data, Fresh, Listed};
 use crate::fetch::Document;
 use crate::format;
@@ -13,6 +15,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use ttmem_api::{
+    Block, BufferGroup, BufferRow, Device, DeviceHistory, Explanation, KernelRow, L1Core, Process,
+    ProgramRow, StreamEvent,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportForm {
@@ -55,7 +61,10 @@ impl Export {
                 whole.insert("view".to_owned(), json!(self.tab.name()));
                 ttmem_api::escape_json(format!("{:#}\n", Value::Object(whole)))
             }
-            ExportForm::Csv => csv(&self.rows()),
+            ExportForm::Csv => match &self.rows()[..] {
+                [] => heading(self.columns()),
+                rows => csv(rows),
+            },
         }
     }
 
@@ -87,6 +96,31 @@ impl Export {
             }
             _all => format::counted(rows, "row"),
         }
+    }
+
+    /// The fields of the list that the view is about.
+    fn columns(&self) -> Map<String, Value> {
+        let has = |document| self.documents.contains_key(document);
+        let mut columns = match self.tab {
+            Tab::Programs if has("kernels") => columns::of::<KernelRow>(),
+            Tab::L1Map if has("blocks") => columns::of::<Block>(),
+            Tab::Buffers if has("groups") => columns::of::<BufferGroup>(),
+            Tab::Overview => columns::of::<Device>(),
+            Tab::Processes => columns::of::<Process>(),
+            Tab::Device => columns::of::<DeviceHistory>(),
+            Tab::L1Map => columns::of::<L1Core>(),
+            Tab::Programs => columns::of::<ProgramRow>(),
+            Tab::Buffers => columns::of::<BufferRow>(),
+            Tab::Events => columns::of::<StreamEvent>(),
+            Tab::Leaks => columns::of::<BufferGroup>(),
+            Tab::Failures => columns::of::<Explanation>(),
+        };
+        match self.tab {
+            Tab::Leaks => columns.insert("list".to_owned(), Value::Null),
+            Tab::Device => columns.insert("time".to_owned(), Value::Null),
+            _other => None,
+        };
+        columns
     }
 
     /// The list that the view is about.
@@ -235,6 +269,13 @@ const FIRST: [&str; 10] = [
     "unique_id",
 ];
 
+/// The heading of no rows, of one that has every field.
+fn heading(row: Map<String, Value>) -> String {
+    let all = csv(&[Value::Object(row)]);
+    let heading = all.lines().next().unwrap_or_default();
+    format!("{heading}\n")
+}
+
 /// Rows with a heading; what is inside a field has its name behind that of the field.
 fn csv(rows: &[Value]) -> String {
     let rows: Vec<Map<String, Value>> = rows.iter().map(flat).collect();
@@ -281,16 +322,20 @@ fn flat(row: &Value) -> Map<String, Value> {
     flat
 }
 
+/// What a field inside of another is called.
+fn inner_name(name: &str, field: &str) -> String {
+    if name.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{name}.{field}")
+    }
+}
+
 fn put_flat(flat: &mut Map<String, Value>, name: &str, value: &Value) {
     match value {
         Value::Object(fields) => {
             for (field, value) in fields {
-                let name = if name.is_empty() {
-                    field.clone()
-                } else {
-                    format!("{name}.{field}")
-                };
-                put_flat(flat, &name, value);
+                put_flat(flat, &inner_name(name, field), value);
             }
         }
         other => {
@@ -326,95 +371,4 @@ fn field(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::Update;
-    use crate::testing::world::{Names, World};
-    use crate::views::Chosen;
-
-    fn data() -> Data {
-        let world = World {
-            devices: 2,
-            processes: 3,
-            busy: false,
-            names: Names::Usual,
-        };
-        world.data()
-    }
-
-    fn exported(tab: Tab, data: &Data) -> Export {
-        let asked = tab.view().documents(data, &Chosen::default());
-        Export::of(tab, &asked, data)
-    }
-
-    #[test]
-    fn every_view_has_the_documents_that_it_is_drawn_from_and_a_list() {
-        let data = data();
-        for tab in Tab::ALL {
-            let export = exported(tab, &data);
-            let json: Value = serde_json::from_str(&export.text(ExportForm::Json)).unwrap();
-            assert_eq!(json["view"], tab.name());
-            assert!(json.as_object().unwrap().len() >= 2, "{tab:?}: {json}");
-            let csv = export.text(ExportForm::Csv);
-            let lines: Vec<&str> = csv.lines().collect();
-            assert!(lines.len() >= 2, "{tab:?}: {csv}");
-            assert!(lines[0].split(',').count() >= 4, "{tab:?}: {}", lines[0]);
-        }
-    }
-
-    #[test]
-    fn figures_of_both_forms_are_those_of_the_api() {
-        let data = data();
-        let export = exported(Tab::Overview, &data);
-        let json: Value = serde_json::from_str(&export.text(ExportForm::Json)).unwrap();
-        let dram = data.devices()[1].dram.charged_bytes;
-        let devices = &json["snapshot"]["devices"];
-        assert_eq!(devices[1]["dram"]["charged_bytes"], dram);
-        let csv = export.text(ExportForm::Csv);
-        let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
-        let column = |name: &str| lines[0].iter().position(|title| *title == name).unwrap();
-        assert_eq!(lines[0][0], "id", "{:?}", lines[0]);
-        assert_eq!(lines[2][column("id")], data.devices()[1].id.to_string());
-        // Lists are the only fields with commas, and they stand behind it.
-        assert_eq!(lines[2][column("dram.charged_bytes")], dram.to_string());
-    }
-
-    #[test]
-    fn a_history_is_a_row_for_each_step_of_each_device() {
-        let data = data();
-        let export = exported(Tab::Device, &data);
-        let history = &data.history.as_ref().unwrap().document.1;
-        let rows = export.rows();
-        assert_eq!(rows.len(), history.times.len() * history.devices.len());
-        let last = rows.last().unwrap();
-        let device = history.devices.last().unwrap();
-        assert_eq!(last["dram_bytes"], json!(device.dram_bytes.last().unwrap()));
-        assert_eq!(last["time"], json!(history.times.last().unwrap()));
-    }
-
-    #[test]
-    fn what_grows_is_in_one_list_with_what_came_since_the_mark() {
-        let mut data = data();
-        let since_mark = exported(Tab::Leaks, &data).rows().len();
-        let leaks = crate::testing::leaks();
-        data.apply(Update::Leaks(Box::new(leaks)), data.now);
-        let rows = exported(Tab::Leaks, &data).rows();
-        assert_eq!(rows.len(), since_mark + 3);
-        let lists = rows.iter().filter_map(|row| row["list"].as_str());
-        let lists: Vec<&str> = lists.take(4).collect();
-        let first = ["growing", "held at close", "held at close", "since mark"];
-        assert_eq!(lists, first);
-        assert_eq!(rows[0]["bytes_per_step"], 2 << 20);
-    }
-
-    #[test]
-    fn odd_text_stays_one_field_and_is_no_formula() {
-        let rows = [
-            json!({"name": "=cmd,\"x\"\n\u{1b}[2J", "pid": 7, "in": {"deep": [1, 2]}}),
-            json!({"name": null, "pid": -1}),
-        ];
-        let text = csv(&rows);
-        let shown = "pid,name,in.deep\n7,\"'=cmd,\"\"x\"\"\u{fffd}\u{fffd}[2J\",\"[1,2]\"\n-1,,\n";
-        assert_eq!(text, shown);
-    }
-}
+mod tests;

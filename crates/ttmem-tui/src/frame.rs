@@ -4,7 +4,6 @@ use crate::app::CompanionLine;
 use crate::data::{Data, Link};
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::views::help::EVERYWHERE;
 use crate::views::problems::Line;
 use crate::views::{KeyHelp, Tab};
 use crate::widgets::{Canvas, left_of, text};
@@ -69,7 +68,7 @@ impl Parts {
 pub(crate) fn draw(
     canvas: &mut Canvas<'_>,
     parts: &Parts,
-    (shown, keys): (Tab, &[KeyHelp]),
+    (shown, keys): (Tab, [&[KeyHelp]; 2]),
     data: &Data,
 ) {
     for ((place, tab), number) in tab_places(parts.tabs).iter().zip(Tab::ALL).zip(1..) {
@@ -225,9 +224,10 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
     facts
 }
 
-fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, keys: &[KeyHelp]) {
+/// Draws the keys of a view and those of everywhere, as far as there are any.
+fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, [keys, everywhere]: [&[KeyHelp]; 2]) {
     // The way out and the help are never dropped.
-    let (always, others) = EVERYWHERE.split_at(2);
+    let (always, others) = everywhere.split_at(everywhere.len().min(2));
     let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);
     let mut kept: usize = always.iter().map(|key| wide(key) + 2).sum();
     let mut pen = canvas.pen(line, line.y);

@@ -7,7 +7,7 @@ use crate::fetch::{Document, Settings};
 use crate::frame::{self, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::theme::Theme;
-use crate::views::help::Help;
+use crate::views::help::{EVERYWHERE, Help};
 use crate::views::problems;
 use crate::views::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
 const EXPORT_KEYS: &[KeyHelp] = &[("c", "CSV"), ("j", "JSON"), ("Esc", "nothing")];
+
+/// While text is typed every other key is a letter of it.
+const TYPING_KEYS: &[KeyHelp] = &[("Enter", "keep"), ("Esc", "undo")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -148,10 +151,12 @@ impl App {
 
     fn draw_parts(&mut self, canvas: &mut Canvas<'_>, parts: &Parts, companion: &[CompanionLine]) {
         let view = &mut self.views[self.tab as usize];
-        let keys = if self.exporting {
-            EXPORT_KEYS
+        let keys: [&[KeyHelp]; 2] = if self.exporting {
+            [EXPORT_KEYS, &[]]
+        } else if view.is_typing() {
+            [TYPING_KEYS, &[]]
         } else {
-            view.keys()
+            [view.keys(), EVERYWHERE]
         };
         frame::draw(canvas, parts, (self.tab, keys), &self.data);
         if self.exporting {

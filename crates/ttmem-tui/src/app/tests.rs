@@ -309,12 +309,29 @@ fn every_size_can_be_drawn_with_and_without_a_companion() {
     let lines = [line("the llama demo, step 12"), line("out of memory")];
     let screen = drawn(&mut app(Tab::Overview), (80, 24), &lines);
     let screen: Vec<&str> = screen.lines().collect();
-    assert_eq!(screen[3..5], ["the llama demo, step 12", "out of memory"]);
+    assert_eq!(screen[2..4], ["the llama demo, step 12", "out of memory"]);
 }
 
 fn line(text: &str) -> CompanionLine {
     CompanionLine {
         text: text.to_owned(),
         is_warning: false,
+    }
+}
+
+#[test]
+fn while_text_is_typed_only_the_keys_that_work_are_shown() {
+    for tab in Tab::ALL {
+        let mut app = app(tab);
+        let keys = |app: &mut App| {
+            let screen = drawn(app, (120, 30), &[]);
+            screen.lines().last().unwrap().trim().to_owned()
+        };
+        let before = keys(&mut app);
+        assert!(before.contains("q quit"), "{before}");
+        app.handle(Input::Key(Key::Char('/')));
+        assert_eq!(keys(&mut app), "Enter keep  Esc undo", "{tab:?}");
+        app.handle(Input::Key(Key::Escape));
+        assert_eq!(keys(&mut app), before, "{tab:?}");
     }
 }

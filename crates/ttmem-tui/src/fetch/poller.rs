@@ -131,15 +131,15 @@ impl Poller {
         self.marks = self.marks.max(marks.saturating_sub(MARKS));
         while self.marks < marks {
             self.marks += 1;
-            let notice = match self.client.mark(&format!("top {}", self.marks)) {
+            let update = match self.client.mark(&format!("top {}", self.marks)) {
                 Ok(marked) => {
                     // The mark is in the next snapshot, which should not be long in coming.
                     self.forget(&Document::Snapshot);
-                    format!("mark {} set", marked.mark.name)
+                    Update::Marked(marked.mark)
                 }
-                Err(error) => format!("no mark was set: {error}"),
+                Err(error) => Update::Notice(format!("no mark was set: {error}")),
             };
-            self.send(Update::Notice(notice))?;
+            self.send(update)?;
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Is something wrong? One line at the top of every view while it matters.
 //!
 //! By how much it matters: what was refused lately, memory that is full, free memory that cannot be
-//! used, programs that are about to clash, a process that only grows, figures that cannot be trusted.
+//! used, programs that are about to clash, a process that only grows, figures that cannot be trusted;
+//! last what a process was refused that has ended since.
 
 use super::overview::figures::NEARLY_FULL_PERMILLE;
-use crate::data::{Data, FRESH_FAILURE_SECONDS};
+use crate::data::{Data, FreshFailure, is_fresh_failure};
 use crate::format::{self, bytes, counted};
 use crate::labels;
 use crate::theme::Ink;
@@ -43,55 +44,69 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
     };
     let growing = data.processes().iter();
     let growing = growing.filter_map(|process| growing_process(process, data));
-    let mut problems: Vec<Problem> = failed(data).into_iter().collect();
+    let (of_living, of_ended): (Vec<_>, Vec<_>) = data
+        .fresh_failures()
+        .partition(|fresh| fresh.living.is_some());
+    let mut problems: Vec<Problem> = failed(&of_living).into_iter().collect();
     problems.extend(in_order(snapshot, growing.collect()));
+    problems.extend(failed(&of_ended));
     problems
 }
 
-/// The newest failure, with what it concerns and when it was.
-fn failed(data: &Data) -> Option<Problem> {
-    let (failure, age) = data.fresh_failures().next()?;
-    let others = data.fresh_failures().count() - 1;
+/// The newest of some failures, with whose it is, what it concerns and when it was.
+fn failed(failures: &[FreshFailure<'_>]) -> Option<Problem> {
+    let (first, others) = failures.split_first()?;
+    let failure = first.failure;
+    let mut who = name(failure.pid, failure.process.as_deref());
+    if first.living.is_none() {
+        who.push_str(" (ended)");
+    }
     let device = match failure.device_ids.as_deref().unwrap_or_default() {
         [] => String::new(),
-        ids => format!("device {}: ", format::ids(ids)),
+        ids => format!(", device {}", format::ids(ids)),
     };
-    let others = match others {
+    let others = match others.len() {
         0 => String::new(),
         others => format!(" (and {} before)", counted(others as u64, "failure")),
     };
-    let age = format::duration(age);
-    let text = format!("{device}{} ({age} ago){others}", failure.sentence);
+    let age = format::duration(first.age_seconds);
+    let text = format!("{who}{device}: {} ({age} ago){others}", failure.sentence);
     Some(danger(text, '9'))
 }
 
 /// What is wrong at one moment, for reports.
 #[must_use]
 pub fn of_snapshot(snapshot: &Snapshot) -> Vec<String> {
-    let newest = snapshot.failures.newest.map(|time| {
-        let age = snapshot.time.unix_nanos().saturating_sub(time.unix_nanos());
-        age / 1_000_000_000
-    });
-    let failed = newest
-        .filter(|age| *age < FRESH_FAILURE_SECONDS)
-        .map(|age| {
-            let age = format::duration(age);
-            format!("memory was refused {age} ago: `ttmem explain` says why")
-        });
     let problems = in_order(snapshot, Vec::new()).into_iter();
-    let problems = problems.map(|problem| problem.text);
-    failed.into_iter().chain(problems).collect()
+    let mut problems: Vec<String> = problems.map(|problem| problem.text).collect();
+    if let Some(time) = snapshot.failures.newest {
+        // A snapshot does not say whose it was, but whether it can be of one that lives.
+        let may_be_of = |process: &Process| {
+            let before = process.start_time.is_none_or(|start| start <= time);
+            before && !labels::is_gone(process)
+        };
+        let is_living = snapshot.processes.iter().any(may_be_of);
+        let age = snapshot.time.unix_nanos().saturating_sub(time.unix_nanos()) / 1_000_000_000;
+        let (place, whose) = if is_living {
+            (0, "")
+        } else {
+            (problems.len(), ", to a process that has ended")
+        };
+        if is_fresh_failure(age, is_living) {
+            let age = format::duration(age);
+            let text = format!("memory was refused {age} ago{whose}: `ttmem explain` says why");
+            problems.insert(place, text);
+        }
+    }
+    problems
 }
 
 fn in_order(snapshot: &Snapshot, growing: Vec<Problem>) -> Vec<Problem> {
-    let Snapshot {
-        devices, processes, ..
-    } = snapshot;
+    let devices = &snapshot.devices;
     let mut problems: Vec<Problem> = devices.iter().flat_map(full).collect();
     problems.extend(devices.iter().filter_map(fragmented));
     problems.extend(devices.iter().filter_map(tight));
     problems.extend(growing);
-    problems.extend(processes.iter().filter_map(left));
     problems.extend(untrusted(snapshot));
     problems
 }
@@ -193,12 +208,14 @@ fn tight(device: &Device) -> Option<Problem> {
     }
 }
 
-fn name(process: &Process) -> String {
-    let pid = process
-        .pid
-        .map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-    let name = process.name.as_deref().unwrap_or_default();
+fn name(pid: Option<u32>, name: Option<&str>) -> String {
+    let pid = pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    let name = name.unwrap_or_default();
     format!("pid {pid} {name}").trim_end().to_owned()
+}
+
+fn name_of(process: &Process) -> String {
+    name(process.pid, process.name.as_deref())
 }
 
 fn growing_process(process: &Process, data: &Data) -> Option<Problem> {
@@ -206,31 +223,16 @@ fn growing_process(process: &Process, data: &Data) -> Option<Problem> {
     let by = labels::on_devices(by, process.devices.len());
     let text = format!(
         "{} grew at each of the last {marks} marks, by {by}",
-        name(process)
+        name_of(process)
     );
     Some(warning(text, '8'))
-}
-
-/// Buffers that outlived their mesh.
-fn left(process: &Process) -> Option<Problem> {
-    let leaks = process.leak_candidates;
-    let is_live = !labels::is_gone(process);
-    (leaks.buffers > 0 && is_live).then(|| {
-        let buffers = counted(leaks.buffers, "buffer");
-        let text = format!(
-            "{} closed its devices with {buffers} left, {}",
-            name(process),
-            bytes(leaks.bytes)
-        );
-        warning(text, '8')
-    })
 }
 
 fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
     let mut found = Vec::new();
     for process in &snapshot.processes {
         if let Some(why) = labels::incomplete(process) {
-            let text = format!("tracking of {} is incomplete: {why}", name(process));
+            let text = format!("tracking of {} is incomplete: {why}", name_of(process));
             found.push(danger(text, '2'));
         }
     }
@@ -287,6 +289,24 @@ mod tests {
             refused,
             ["memory was refused 5 s ago: `ttmem explain` says why"]
         );
+        let of_ended = |seconds: u64| {
+            said(|snapshot| {
+                let then = snapshot.time.unix_nanos() - seconds * 1_000_000_000;
+                snapshot.failures.newest = Some(Timestamp::from_unix_nanos(then));
+                snapshot.processes[0].state = ttmem_api::ProcessState::Exited;
+                snapshot.devices[1].verified = Some(false);
+            })
+        };
+        let differs = "device 1: DIFFERS from the allocator";
+        let ended = "memory was refused 1 min 59 s ago, to a process that has ended: `ttmem explain` \
+                     says why";
+        assert_eq!(of_ended(119), [differs, ended]);
+        assert_eq!(of_ended(120), [differs]);
+        let held = said(|snapshot| {
+            let held = &mut snapshot.processes[0].leak_candidates;
+            (held.buffers, held.bytes) = (3, 3 << 20);
+        });
+        assert_eq!(held, [""; 0], "what is held at close is usual");
         let full = said(|snapshot| {
             let dram = &mut snapshot.devices[1].dram;
             dram.capacity_bytes = Some(100 << 20);

@@ -169,7 +169,20 @@ impl<'c> Table<'c> {
     ) {
         let mut cursor = Cursor::default();
         cursor.unmarked = true;
-        self.draw_all(canvas, area, &mut cursor, rows, cells);
+        let room = usize::from(area.intersection(canvas.area).height.saturating_sub(1));
+        if rows.len() <= room || room == 0 {
+            self.draw_all(canvas, area, &mut cursor, rows, cells);
+            return;
+        }
+        let more = rows.len() - (room - 1);
+        self.draw(canvas, area, &mut cursor, room as u64, |row| {
+            let place = usize::try_from(row).ok()?;
+            Some(if place + 1 < room {
+                cells(rows.get(place)?)
+            } else {
+                vec![Cell::faint(format!("{more} more"))]
+            })
+        });
     }
 
     pub(crate) fn draw_heading(&self, canvas: &mut Canvas<'_>, area: Rect) {

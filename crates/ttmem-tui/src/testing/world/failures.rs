@@ -6,7 +6,8 @@ use ttmem_api::{
     MapRow, MemoryClass, Release, SCHEMA, Setting, StorageKind, StorageLimit, Verdict,
 };
 
-const PID: u32 = 4_300;
+/// The first process of every world.
+const PID: u32 = 70_100;
 
 impl World {
     pub(super) fn failures(self) -> Failures {

@@ -8,14 +8,21 @@ use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
-pub(in crate::views) const WAYS: [GroupBy; 6] = [
-    GroupBy::Operation,
-    GroupBy::Size,
-    GroupBy::Class,
-    GroupBy::Process,
-    GroupBy::Layout,
-    GroupBy::Line,
-];
+/// The ways to group, the one that says most first: lines of Python where they are recorded.
+pub(in crate::views) fn ways(data: &Data) -> [GroupBy; 6] {
+    let mut ways = [
+        GroupBy::Line,
+        GroupBy::Operation,
+        GroupBy::Size,
+        GroupBy::Class,
+        GroupBy::Process,
+        GroupBy::Layout,
+    ];
+    if !data.has_lines() {
+        ways.rotate_left(1);
+    }
+    ways
+}
 
 pub(in crate::views) const NO_FILTER: &str =
     "The server cannot list just these: it has no such filter.";

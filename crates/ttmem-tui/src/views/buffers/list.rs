@@ -7,18 +7,22 @@ use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::{Cell, Column, Fact};
 use ttmem_api::{BufferRow, SortBy, short_line};
 
-pub(super) const COLUMNS: &[Column] = &[
-    Column::figures("ADDRESS", 11, 0),
-    Column::words("CLASS", 8, 0),
-    Column::figures("CHARGED", 10, 0),
-    Column::figures("REQUESTED", 10, 5),
-    Column::words("LAYOUT", 14, 4),
-    Column::words("OPERATION", 20, 0).growing(),
-    Column::words("PYTHON LINE", 18, 3).growing(),
-    Column::words("OWNER", 14, 2).growing(),
-    Column::words("DEVICES", 9, 6),
-    Column::figures("AGE", 11, 0),
-];
+/// Where lines of Python are recorded they say more than the owner.
+pub(super) const fn columns(has_lines: bool) -> [Column; 10] {
+    let (operation, line, owner) = if has_lines { (16, 1, 2) } else { (20, 3, 2) };
+    [
+        Column::figures("ADDRESS", 11, 0),
+        Column::words("CLASS", 8, 0),
+        Column::figures("CHARGED", 10, 0),
+        Column::figures("REQUESTED", 10, 5),
+        Column::words("LAYOUT", 14, 4),
+        Column::words("OPERATION", operation, 0).growing(),
+        Column::words("PYTHON LINE", 18, line).growing(),
+        Column::words("OWNER", 14, owner).growing(),
+        Column::words("DEVICES", 9, 6),
+        Column::figures("AGE", 11, 0),
+    ]
+}
 
 /// The column that shows an order, and whether its values go down.
 pub(super) fn sorted(sort: SortBy, descending: bool) -> Option<(usize, bool)> {

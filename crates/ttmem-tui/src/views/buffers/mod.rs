@@ -9,7 +9,6 @@ pub(super) mod question;
 #[cfg(test)]
 mod tests;
 
-use self::groups::WAYS;
 use self::question::Question;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
@@ -141,7 +140,9 @@ impl Buffers {
     /// Goes deeper: into a group, or to all that is known of a row.
     fn enter(&mut self, data: &Data, chosen: &mut Chosen) -> Outcome {
         let Some(by) = self.grouped else {
-            self.pane.toggle();
+            if self.row(data, chosen).is_some() {
+                self.pane.toggle();
+            }
             return Outcome::Handled;
         };
         let groups = self.sums(data, chosen, by);
@@ -248,8 +249,9 @@ impl View for Buffers {
                 self.question.descending = !self.question.descending;
             }
             Key::Char('b') => {
-                let place = WAYS.iter().position(|way| Some(*way) == self.grouped);
-                self.grouped = WAYS.get(place.map_or(0, |place| place + 1)).copied();
+                let ways = groups::ways(data);
+                let place = ways.iter().position(|way| Some(*way) == self.grouped);
+                self.grouped = ways.get(place.map_or(0, |place| place + 1)).copied();
             }
             Key::Char('c') => self.question.next_class(),
             Key::Char('d') => self.question.only_device = !self.question.only_device,
@@ -291,7 +293,7 @@ impl View for Buffers {
         let window = self.window(data, chosen);
         let rows = window.map_or(0, rows_of);
         let table = Table {
-            columns: list::COLUMNS,
+            columns: &list::columns(data.has_lines()),
             sorted: list::sorted(self.question.sort, self.question.descending),
         };
         table.draw(canvas, list_area, &mut self.cursor, rows, |row| {

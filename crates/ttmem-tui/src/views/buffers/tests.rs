@@ -262,3 +262,40 @@ fn no_area_is_too_small_and_a_list_may_shrink() {
         }
     }
 }
+
+#[test]
+fn lines_of_python_stay_before_owners_and_are_the_first_way_to_group() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    let narrow = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        narrow.contains("OWNER") && !narrow.contains("PYTHON LINE"),
+        "{narrow}"
+    );
+    let rows = &mut data.buffers.as_mut().unwrap().document.page.rows;
+    rows[1].python = Some(vec!["/home/me/model.py:57 forward".to_owned()]);
+    let narrow = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        !narrow.contains("OWNER") && narrow.contains("PYTHON LINE"),
+        "{narrow}"
+    );
+    assert!(narrow.contains("model.py:57"), "{narrow}");
+    press(&mut view, &mut data, &mut chosen, "b");
+    assert_eq!(view.grouped, Some(GroupBy::Line));
+    press(&mut view, &mut data, &mut chosen, "b");
+    assert_eq!(view.grouped, Some(GroupBy::Operation));
+}
+
+#[test]
+fn enter_on_an_empty_list_does_nothing() {
+    let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
+    let page = &mut data.buffers.as_mut().unwrap().document.page;
+    page.rows.clear();
+    page.matched = Some(0);
+    let before = drawn(&mut view, &data, &chosen, SIZES[0]);
+    assert!(
+        before.contains("no buffer that is live matches"),
+        "{before}"
+    );
+    press(&mut view, &mut data, &mut chosen, "\n");
+    assert_eq!(drawn(&mut view, &data, &chosen, SIZES[0]), before);
+}

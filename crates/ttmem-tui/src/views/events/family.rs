@@ -3,10 +3,9 @@
 //! Events come with their names. A name that a newer server adds belongs to no family: it is shown
 //! among all events, and nowhere else.
 
-use super::line::value;
 use crate::theme::{Ink, Theme};
 use crate::views::around;
-use ttmem_api::{FieldValue, LastEvent};
+use ttmem_api::LastEvent;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
@@ -101,7 +100,7 @@ impl Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     Usual,
-    /// Something waits, or was not reported.
+    /// Something was not reported.
     Notable,
     Failure,
 }
@@ -111,11 +110,7 @@ impl Weight {
         match event.event.as_str() {
             "allocation_failed" | "clashed" | "events_lost" | "not_tracked" => Self::Failure,
             "events_elided" => Self::Notable,
-            "config_ring_reserved"
-                if value(&event.fields, "stalled") == Some(&FieldValue::Flag(true)) =>
-            {
-                Self::Notable
-            }
+            // A `config_ring_reserved` that stalled as well: a launch waits where much runs.
             _usual => Self::Usual,
         }
     }
@@ -141,7 +136,7 @@ impl Weight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::{EventFields, Timestamp};
+    use ttmem_api::{EventFields, FieldValue, Timestamp};
 
     fn event(name: &str, fields: Vec<(String, FieldValue)>) -> LastEvent {
         LastEvent {
@@ -210,13 +205,14 @@ mod tests {
         }
         assert!(Family::Buffers.has(&event("allocation_failed", Vec::new())));
         assert!(Family::Programs.has(&event("clashed", Vec::new())));
-        let stalled = |stalled| {
-            let fields = vec![("stalled".to_owned(), FieldValue::Flag(stalled))];
-            Weight::of(&event("config_ring_reserved", fields))
-        };
-        // Waiting is usual where much runs: it would hide what failed.
-        assert_eq!(stalled(true), Weight::Notable);
-        assert_eq!(stalled(false), Weight::Usual);
+        // Waiting is usual where much runs: a sign would hide what failed.
+        let fields = vec![("stalled".to_owned(), FieldValue::Flag(true))];
+        let stalled = event("config_ring_reserved", fields);
+        assert_eq!(Weight::of(&stalled), Weight::Usual);
+        assert_eq!(
+            Weight::of(&event("events_elided", Vec::new())),
+            Weight::Notable
+        );
         assert!(Family::All.has(&event("of_a_newer_server", Vec::new())));
         assert!(!Family::Buffers.has(&event("of_a_newer_server", Vec::new())));
     }

@@ -193,7 +193,8 @@ pub(super) fn is_found(block: &Block, find: &Prompt) -> bool {
         block.pid.map(u64::from),
         Some(block.buffer.0),
     ];
-    find.finds([block.operation.as_deref()], numbers)
+    let names = [&block.operation, &block.line].map(Option::as_deref);
+    find.finds(names, numbers)
 }
 
 fn draw_lists(

@@ -253,7 +253,8 @@ impl Run {
 pub(super) fn found<'c>(core: &'c L1Column, find: &Prompt) -> Vec<&'c Segment> {
     let segments = core.segments.iter().rev();
     let is_found = |segment: &&Segment| {
-        let names = [segment.owner.as_deref(), Some(name(segment))];
+        let (owner, line) = (segment.owner.as_deref(), segment.line.as_deref());
+        let names = [owner, line, Some(name(segment))];
         let buffer = segment.buffer.map(|id| id.0);
         find.finds(
             names,

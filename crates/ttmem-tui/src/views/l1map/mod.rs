@@ -172,7 +172,7 @@ impl L1MapView {
             canvas.text(area, note, Ink::Faint);
             return;
         };
-        let refused = Refused::latest(device, data);
+        let refused = Refused::latest(device, map, data);
         Self::draw_summary(canvas, row_of(area, 0), (map, refused.as_ref()), data);
         let body = below(area, 1);
         let most = if body.width >= WIDE {
@@ -246,7 +246,7 @@ impl L1MapView {
         let bar = left_of(body, bar_width);
         let marked = found.get(self.segment.place()).copied();
         column::draw_bar(canvas, bar, shown, marked, labels);
-        if let Some(refused) = Refused::latest(device, data) {
+        if let Some(refused) = Refused::latest(device, map, data) {
             let bottom = map.reserved_bytes.unwrap_or(0);
             let span = (bottom, refused.clash.storage_end, refused.clash.limit);
             column::draw_refused(canvas, bar, (shown, labels), span);

@@ -105,6 +105,23 @@ fn an_address_is_found_in_decimal_and_hex_in_both_lists() {
 }
 
 #[test]
+fn a_line_of_python_is_found_on_a_core_and_in_a_bank() {
+    let mut data = BUSY.data();
+    let line = Some("/home/me/q9.py:12 step".to_owned());
+    let mut find = Prompt::default();
+    find.set("Q9.py");
+    let map = &mut data.l1map.as_mut().expect("a map").document.1;
+    let core = map.core.as_mut().expect("a core");
+    assert_eq!(column::found(core, &find).len(), 0);
+    core.segments[1].line.clone_from(&line);
+    assert_eq!(column::found(core, &find).len(), 1);
+    let block = &mut data.blocks.as_mut().expect("banks").document.1.largest[1];
+    assert!(!banks::is_found(block, &find));
+    block.line = line;
+    assert!(banks::is_found(block, &find));
+}
+
+#[test]
 fn a_clash_is_said_and_marked() {
     let mut data = busy_with((0, 0));
     let map = &mut data.l1map.as_mut().expect("a map").document.1;
@@ -351,12 +368,36 @@ fn a_refused_program_is_hatched_over_what_it_met() {
     );
     let end = lowest + 300_000;
     let sentence = format!(
-        "refused 5 s ago: CBs of program 7 end at {end} ({end:#x}), 293.0 KiB beyond {lowest}"
+        "refused 5 s ago: CBs of program 7 of pid 70100 end at {end} ({end:#x}), 293.0 KiB beyond"
     );
     assert!(screen.contains(&sentence), "{screen}");
     assert!(screen.contains('╱') && screen.contains('╳'), "{screen}");
     assert!(!before.contains('╳'), "{before}");
-    // Ten minutes later it is of no interest any more.
+    // It is of no interest over what is another's, ...
+    let is_drawn = |data: &Data| {
+        let screen = drawn(
+            &mut L1MapView::default(),
+            data,
+            &Chosen::default(),
+            (120, 40),
+        );
+        screen.contains("refused") || screen.contains('╳')
+    };
+    let mut ended = data.clone();
+    let totals = &mut ended.snapshot.as_mut().expect("totals").document;
+    totals.processes[0].state = ttmem_api::ProcessState::Exited;
+    assert!(is_drawn(&data) && !is_drawn(&ended));
+    let mut elsewhere = data.clone();
+    let totals = &mut elsewhere.snapshot.as_mut().expect("totals").document;
+    totals.processes[0].devices.clear();
+    assert!(!is_drawn(&elsewhere));
+    let mut of_another = data.clone();
+    let map = &mut of_another.l1map.as_mut().expect("a map").document.1;
+    for segment in &mut map.core.as_mut().expect("a core").segments {
+        segment.pid = segment.pid.map(|pid| pid + 1);
+    }
+    assert!(!is_drawn(&of_another));
+    // ...nor ten minutes later.
     data.now += std::time::Duration::from_secs(600);
     let later = drawn(
         &mut L1MapView::default(),

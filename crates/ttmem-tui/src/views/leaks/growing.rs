@@ -4,34 +4,36 @@ use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::known;
-use crate::widgets::{Canvas, Prompt, below, row_of};
+use crate::widgets::{Canvas, Prompt, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{LeakGroup, Leaks};
+use ttmem_api::LeakGroup;
 
-/// Rows of each of the two.
-const ROWS: usize = 4;
+pub(super) type Line = Vec<(String, Ink)>;
 
-/// Draws both; what is left below. Without either nothing is drawn.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, data: &Data, find: &Prompt) -> Rect {
-    let Some(leaks) = data.leaks.as_ref().map(|fresh| &fresh.document) else {
-        return area;
+/// Draws lines, with a blank row below; where there is no room for all, the last says how many more
+/// there are.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, lines: &[Line]) {
+    let rows = area.height.saturating_sub(1);
+    let fit = usize::from(rows);
+    let shown = if lines.len() > fit {
+        fit.saturating_sub(1)
+    } else {
+        lines.len()
     };
-    let theme = canvas.theme;
-    let lines = lines(leaks, find, theme);
-    let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    // The groups below are never pushed out.
-    if rows == 0 || rows.saturating_add(6) > area.height {
-        return area;
-    }
-    for (row, line) in (0..rows).zip(&lines) {
+    for (row, line) in (0..rows).zip(&lines[..shown]) {
         canvas.line(row_of(area, row), line);
     }
-    below(area, rows + 1)
+    if shown < lines.len() && rows > 0 {
+        let more = format!("{} more", lines.len() - shown);
+        canvas.text(row_of(area, rows - 1), more, Ink::Faint);
+    }
 }
 
-type Line = Vec<(String, Ink)>;
-
-fn lines(leaks: &Leaks, find: &Prompt, theme: Theme) -> Vec<Line> {
+/// What grows first, then what was only held; last what the server left out.
+pub(super) fn lines(data: &Data, find: &Prompt, theme: Theme) -> Vec<Line> {
+    let Some(leaks) = data.leaks.as_ref().map(|fresh| &fresh.document) else {
+        return Vec::new();
+    };
     let found = |group: &LeakGroup| {
         let LeakGroup {
             line,
@@ -64,7 +66,11 @@ fn lines(leaks: &Leaks, find: &Prompt, theme: Theme) -> Vec<Line> {
             (about(group, theme), Ink::Faint),
         ]
     });
-    growing.take(ROWS).chain(held.take(ROWS)).collect()
+    let left_out = (leaks.left_out > 0 && find.text().is_empty()).then(|| {
+        let left_out = format::count(leaks.left_out);
+        vec![(format!("{left_out} smaller ones"), Ink::Faint)]
+    });
+    growing.chain(held).chain(left_out).collect()
 }
 
 /// Whose it is: the operation, how many of which size, the process.
@@ -86,10 +92,15 @@ fn about(group: &LeakGroup, theme: Theme) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Update;
     use crate::testing::{leaks, screen::THEME};
+    use std::time::{Duration, Instant};
 
     fn texts(find: &Prompt) -> Vec<String> {
-        let lines = lines(&leaks(), find, THEME);
+        let now = Instant::now();
+        let mut data = Data::new("ttmem.sock", Duration::from_secs(1), now);
+        data.apply(Update::Leaks(Box::new(leaks())), now);
+        let lines = lines(&data, find, THEME);
         let text = |line: &Line| line.iter().map(|(part, _)| part.as_str()).collect();
         lines.iter().map(text).collect()
     }

@@ -120,7 +120,8 @@ pub(super) fn draw(
     let hidden = rows
         .len()
         .saturating_sub(usize::from(high.saturating_sub(1)));
-    table.draw_first(canvas, above(area, high), &rows, |(device, grown)| {
+    let shown = &rows[..rows.len() - hidden];
+    table.draw_first(canvas, above(area, high), shown, |(device, grown)| {
         let mut cells = vec![Cell::new(device.short_name())];
         for class in grown {
             let (by, ink) = difference(class.by(), theme);

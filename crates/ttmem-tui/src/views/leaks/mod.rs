@@ -6,11 +6,12 @@
 mod growing;
 mod growth;
 mod held;
+mod parts;
 #[cfg(test)]
 mod tests;
 
 use super::buffers::Buffers;
-use super::buffers::groups::{self, WAYS};
+use super::buffers::groups;
 use super::buffers::question::{self, Question};
 use super::{Chosen, KeyHelp, Outcome, View, around};
 use crate::data::Data;
@@ -20,15 +21,13 @@ use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of};
+use parts::{LEAST, hidden, part, shared};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
 
-/// How the marks begin that `m` sets.
-const OWN_MARK: &str = "top ";
-
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {
-    /// The number and time of the mark; the latest if none was chosen or it is gone.
+    /// The chosen mark; if none was or it is gone, the one that the user set here or the latest.
     mark: Option<Mark>,
     by: Option<GroupBy>,
     only_device: bool,
@@ -36,6 +35,8 @@ pub(crate) struct Leaks {
     cursor: Cursor,
     opened: Option<Opened>,
     note: Option<&'static str>,
+    /// Rows that had no room when it was last drawn.
+    hidden: u64,
 }
 
 #[derive(Debug)]
@@ -49,18 +50,16 @@ struct Opened {
 impl Leaks {
     fn mark<'d>(&self, data: &'d Data) -> Option<(usize, &'d Mark)> {
         let marks = data.marks();
-        let chosen = self.mark.as_ref();
-        let place = chosen.and_then(|chosen| marks.iter().position(|mark| mark == chosen));
+        let place = |wanted: &Mark| marks.iter().position(|mark| mark == wanted);
+        let chosen = self.mark.as_ref().and_then(place);
         // The user's own mark before those that the workload sets all the time.
-        let own = marks
-            .iter()
-            .rposition(|mark| mark.name.starts_with(OWN_MARK));
-        let place = place.or(own).or(marks.len().checked_sub(1))?;
+        let own = data.own_mark.as_ref().and_then(place);
+        let place = chosen.or(own).or(marks.len().checked_sub(1))?;
         Some((place, marks.get(place)?))
     }
 
-    fn by(&self) -> GroupBy {
-        self.by.unwrap_or(GroupBy::Operation)
+    fn by(&self, data: &Data) -> GroupBy {
+        self.by.unwrap_or_else(|| groups::ways(data)[0])
     }
 
     /// What is asked: sums of what was allocated since the mark; nothing without one.
@@ -72,7 +71,7 @@ impl Leaks {
             find: self.find.clone(),
             ..Question::default()
         };
-        Some(question.groups(data, chosen, self.by()))
+        Some(question.groups(data, chosen, self.by(data)))
     }
 
     fn sums<'d>(&self, data: &'d Data, chosen: &Chosen) -> Option<&'d BufferGroups> {
@@ -103,7 +102,7 @@ impl Leaks {
         let group = groups.and_then(|groups| groups.groups.get(self.cursor.place()));
         if let Some((group, (_place, mark))) = group.zip(self.mark(data)) {
             let since = (mark.time, self.only_device);
-            let list = Buffers::of_group(group, self.by(), since, chosen);
+            let list = Buffers::of_group(group, self.by(data), since, chosen);
             if list.is_none() {
                 self.note = Some(groups::NO_FILTER);
             }
@@ -182,33 +181,8 @@ impl Leaks {
     }
 }
 
-/// How many of some rows each part gets: its least if all of them have that, then an equal share of
-/// what is left, up to what it needs.
-fn shared(needed: [u16; 3], least: [u16; 3], rows: u16) -> [u16; 3] {
-    let least: [u16; 3] = std::array::from_fn(|part| needed[part].min(least[part]));
-    let sum: u16 = least.iter().fold(0, |sum, rows| sum.saturating_add(*rows));
-    let (mut given, mut left) = match rows.checked_sub(sum) {
-        Some(left) => (least, left),
-        None => ([0; 3], rows),
-    };
-    for _round in 0..needed.len() {
-        let open = (0..3).filter(|part| given[*part] < needed[*part]);
-        let open: Vec<usize> = open.collect();
-        let share = left / u16::try_from(open.len().max(1)).unwrap_or(1);
-        for part in open {
-            let more = (needed[part] - given[part]).min(share);
-            given[part] += more;
-            left -= more;
-        }
-    }
-    given
-}
-
 /// From so many rows on, caveat and doubt have a line each.
 const AIRY: u16 = 24;
-
-/// The least rows of groups, of devices (a board of eight) and of processes.
-const LEAST: [u16; 3] = [3, 8 + 1 + growth::OTHER_ROWS, 3];
 
 const CAVEAT: &str = "Held is not leaked: weights, caches and running work are held on purpose.";
 
@@ -300,7 +274,7 @@ impl View for Leaks {
             Key::Char('/') => self.find.begin(),
             Key::Char('[') => self.step_mark(false, data),
             Key::Char(']') => self.step_mark(true, data),
-            Key::Char('b') => self.by = Some(around(&WAYS, self.by(), true)),
+            Key::Char('b') => self.by = Some(around(&groups::ways(data), self.by(data), true)),
             Key::Char('d') => self.only_device = !self.only_device,
             Key::Char('<') | Key::Left => chosen.step(false, data),
             Key::Char('>') | Key::Right => chosen.step(true, data),
@@ -338,11 +312,15 @@ impl View for Leaks {
             return;
         }
         let held = held::processes(data, &self.find);
+        let growing = growing::lines(data, &self.find, canvas.theme);
         let Some(mark) = mark else {
             area = draw_no_mark(canvas, area, data);
-            area = growing::draw(canvas, area, data, &self.find);
+            let needed = [part(growing.len(), 0), part(held.len(), 1)];
+            self.hidden = hidden(&needed, area.height);
+            let [growing_high, _held_high] = shared(needed, [LEAST[0], LEAST[3]], area.height);
+            growing::draw(canvas, above(area, growing_high), &growing);
             if !held.is_empty() {
-                held::draw(canvas, area, &held, data);
+                held::draw(canvas, below(area, growing_high), &held, data);
             }
             return;
         };
@@ -355,19 +333,18 @@ impl View for Leaks {
         if let Some(doubt) = doubt {
             canvas.text(row_of(area, 2 + u16::from(airy)), doubt, Ink::Warning);
         }
-        area = growing::draw(canvas, below(area, 3 + u16::from(airy)), data, &self.find);
-        // What each part would take, with a blank row before it.
-        let part = |rows: usize, more: u16| match u16::try_from(rows).unwrap_or(u16::MAX) {
-            0 => 0,
-            rows => rows.saturating_add(more + 1),
-        };
+        area = below(area, 3 + u16::from(airy));
         let rows = u16::try_from(self.rows(data, chosen)).unwrap_or(u16::MAX);
         let needed = [
+            part(growing.len(), 0),
             rows.saturating_add(1).max(4),
             part(data.devices().len(), growth::OTHER_ROWS),
             part(held.len(), 1),
         ];
-        let [groups_high, devices, held_high] = shared(needed, LEAST, area.height);
+        self.hidden = hidden(&needed, area.height);
+        let [growing_high, groups_high, devices, held_high] = shared(needed, LEAST, area.height);
+        growing::draw(canvas, above(area, growing_high), &growing);
+        area = below(area, growing_high);
         let groups_area = above(area, groups_high);
         if let Some(groups) = self.sums(data, chosen) {
             groups::draw_groups(canvas, groups_area, &mut self.cursor, groups, data);
@@ -390,7 +367,7 @@ impl View for Leaks {
     }
 
     fn hidden_rows(&self) -> u64 {
-        self.cursor.hidden()
+        self.hidden
     }
 
     fn is_typing(&self) -> bool {

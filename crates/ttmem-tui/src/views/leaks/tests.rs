@@ -110,8 +110,8 @@ fn screens_of_what_was_chosen() {
             assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         }
         let (mut view, mut data, chosen) = (Leaks::default(), two_marks(), Chosen::default());
-        answer(&view, &mut data, &chosen);
         data.apply(Update::Leaks(Box::new(testing::leaks())), Instant::now());
+        answer(&view, &mut data, &chosen);
         let name = format!("leaks/state_growing_{}x{}", size.0, size.1);
         assert_screen(&name, &drawn(&mut view, &data, &chosen, size));
         let mut data = WORLD.data();
@@ -323,4 +323,79 @@ fn no_area_is_too_small_and_groups_may_vanish() {
             drawn(&mut view, &data, &chosen, size);
         }
     }
+}
+
+/// A world in which so many lines were held at close.
+fn held_at_close(entries: usize) -> Data {
+    let mut data = WORLD.data();
+    let mut leaks = testing::leaks();
+    let held = leaks.held_at_close[1].clone();
+    leaks.held_at_close = (0..entries)
+        .map(|place| {
+            let mut held = held.clone();
+            held.group.line = Some(format!("/m/held.py:{place} f"));
+            held
+        })
+        .collect();
+    data.apply(Update::Leaks(Box::new(leaks)), Instant::now());
+    data
+}
+
+#[test]
+fn what_was_held_has_the_room_and_says_what_is_left_out() {
+    let chosen = Chosen::default();
+    let lines = |data: &Data, size| {
+        let mut view = Leaks::default();
+        let screen = drawn(&mut view, data, &chosen, size);
+        let held = screen.lines().filter(|line| line.contains("held.py:"));
+        let mut others = screen.lines().filter_map(|line| {
+            let more = line.trim().strip_suffix(" more")?;
+            more.parse::<usize>().ok()
+        });
+        (held.count(), others.next(), view.hidden_rows())
+    };
+    for marks in [true, false] {
+        let mut data = held_at_close(15);
+        if !marks {
+            data.snapshot.as_mut().unwrap().document.marks.clear();
+        }
+        answer(&Leaks::default(), &mut data, &chosen);
+        assert_eq!(lines(&data, (120, 60)), (15, None, 0));
+        let (held, others, hidden) = lines(&data, (120, 20));
+        // One line grows.
+        let left_out = others.expect("not all of them fit");
+        assert!(
+            held + left_out == 15 || held + left_out == 16,
+            "{held} {left_out}"
+        );
+        assert!(hidden > 0);
+    }
+}
+
+#[test]
+fn a_mark_of_this_session_is_not_displaced_and_one_of_an_earlier_has_no_claim() {
+    let (view, mut data) = (Leaks::default(), two_marks());
+    let since = |data: &Data| {
+        let asked = testing::needed(&view, data, &Chosen::default()).groups;
+        asked.and_then(|query| query.since)
+    };
+    let set = |data: &mut Data, name: &str, seconds| {
+        let mark = Mark {
+            name: name.to_owned(),
+            number: 100 - seconds,
+            time: ago(seconds),
+        };
+        let totals = &mut data.snapshot.as_mut().unwrap().document;
+        totals.marks.push(mark.clone());
+        mark
+    };
+    let own = set(&mut data, "top 1", 50);
+    set(&mut data, "step", 40);
+    assert_eq!(since(&data), Some(ago(40)));
+    data.apply(Update::Marked(own), Instant::now());
+    assert_eq!(since(&data), Some(ago(50)));
+    let notice = &data.notice.as_ref().unwrap().document;
+    assert_eq!(notice, "mark top 1 set");
+    set(&mut data, "step", 30);
+    assert_eq!(since(&data), Some(ago(50)));
 }

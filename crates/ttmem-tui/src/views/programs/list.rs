@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, owner};
 use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Fact, Sort};
-use ttmem_api::{BinaryState, ProgramDevice, ProgramRow, Timestamp};
+use ttmem_api::{BinaryState, ProgramDevice, ProgramRow, Timestamp, user_frame};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::words("PROGRAM", 18, 0).growing(),
@@ -66,11 +66,16 @@ pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
     let text = |label: &'static str, value: String| (label, value, Ink::Text);
     let count = |count: Option<u64>| known(count.map(format::count), theme);
     let owner = owner(row.pid, row.instance.as_deref(), data, theme);
+    let line = user_frame(row.python.iter().flatten().map(String::as_str));
     let built = age(Some(row.created), data, theme);
     let (kernels, kernel_bytes) = (format::count(row.kernels), format::bytes(row.kernel_bytes));
     let mut facts = vec![
         text("program", name(row, theme)),
         text("owner", owner),
+        match line {
+            Some(line) => text("Python", line.to_owned()),
+            None => ("Python", "not recorded".to_owned(), Ink::Faint),
+        },
         text("binary", binary_everywhere(row, theme)),
         text("size", known_bytes(row.binary_bytes, theme)),
         text("number", known(row.program, theme)),

@@ -63,14 +63,17 @@ impl Page {
 impl Programs {
     fn take(&mut self, data: &Data, chosen: &Chosen, theme: Theme) {
         let (filter, of) = (&self.filter, chosen.pid);
-        let shows = |pid: Option<u32>, name: Option<&str>, number: Option<u64>| {
-            (of.is_none() || pid == of) && filter.finds([name], [pid.map(u64::from), number])
-        };
+        let is_of = |pid: Option<u32>| of.is_none() || pid == of;
         match &data.programs {
             Some(document) => {
                 self.timeline.take(document, data, theme);
                 let rows = (document.received, &document.document.rows[..]);
-                let shows = |row: &ProgramRow| shows(row.pid, row.name.as_deref(), row.program);
+                let shows = |row: &ProgramRow| {
+                    let lines = row.python.iter().flatten();
+                    let names = lines.chain(&row.name).map(|name| Some(name.as_str()));
+                    let numbers = [row.pid.map(u64::from), row.program];
+                    is_of(row.pid) && filter.finds(names, numbers)
+                };
                 self.list.arrange(rows, list::SORTS, (filter, of), shows);
             }
             None => self.list.clear(),
@@ -81,7 +84,8 @@ impl Programs {
                 let rows = (document.received, &self.kernels.each[..]);
                 let shows = |kernel: &Kernel| {
                     let row = &kernel.row;
-                    shows(row.pid, row.name.as_deref(), Some(row.kernel.0))
+                    let numbers = [row.pid.map(u64::from), Some(row.kernel.0)];
+                    is_of(row.pid) && filter.finds([row.name.as_deref()], numbers)
                 };
                 self.kernel_list
                     .arrange(rows, kernels::SORTS, (filter, of), shows);
@@ -221,7 +225,11 @@ impl View for Programs {
         match key {
             Key::Char('p') => self.page = around(&Page::ALL, self.page, true),
             Key::Char('/') => self.filter.begin(),
-            Key::Enter if self.page == Page::Programs => self.pane.toggle(),
+            Key::Enter if self.page == Page::Programs => {
+                if self.list.cursor.rows > 0 {
+                    self.pane.toggle();
+                }
+            }
             Key::Escape => return self.back(chosen),
             Key::Char('[') | Key::Left => chosen.step(false, data),
             Key::Char(']') | Key::Right => chosen.step(true, data),

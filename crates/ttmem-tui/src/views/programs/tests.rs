@@ -72,6 +72,7 @@ fn screens_of_what_was_chosen() {
         let mut chosen = Chosen::default();
         assert_screen(&name("timeline"), &drawn(&mut view, &data, &chosen, size));
         let mut view = Programs::default();
+        drawn(&mut view, &data, &chosen, size);
         press(&mut view, &data, &mut chosen, "j\n/mat");
         assert_screen(&name("filtered"), &drawn(&mut view, &data, &chosen, size));
     }
@@ -377,4 +378,43 @@ fn no_area_is_too_small_and_lists_may_shrink() {
     data.apply(Update::Programs(listed), later);
     drawn(&mut view, &data, &chosen, SIZES[0]);
     assert_eq!(view.list.cursor.row, 1);
+}
+
+#[test]
+fn a_line_of_python_finds_its_program_and_is_in_its_details() {
+    let (mut view, mut data, mut chosen) = (on(Page::Timeline), WORLD.data(), Chosen::default());
+    let mut listed = data.programs.take().unwrap().document;
+    let line = "/home/me/q9.py:12 step";
+    listed.rows[5].python = Some(vec![
+        "/x/ttnn/site-packages/a.py:1 f".to_owned(),
+        line.to_owned(),
+    ]);
+    let name = listed.rows[5].name.clone().unwrap();
+    let mut later = data.now;
+    for runs in [0, 3] {
+        for row in &mut listed.rows {
+            row.dispatches += runs;
+        }
+        data.apply(Update::Programs(listed.clone()), later);
+        data.now = later;
+        later += Duration::from_millis(500);
+        drawn(&mut view, &data, &chosen, SIZES[1]);
+    }
+    press(&mut view, &data, &mut chosen, "/Q9.PY:12\n");
+    let timeline = drawn(&mut view, &data, &chosen, SIZES[1]);
+    assert!(timeline.contains(&name), "{timeline}");
+    assert_eq!(view.timeline.rows(&view.filter, None), 1);
+    view.page = Page::Programs;
+    let details = drawn(&mut view, &data, &chosen, SIZES[1]);
+    assert_eq!(view.list.cursor.rows, 1);
+    assert!(details.contains(line), "{details}");
+}
+
+#[test]
+fn enter_on_an_empty_list_does_nothing() {
+    let (mut view, data, mut chosen) = (Programs::default(), WORLD.data(), Chosen::default());
+    press(&mut view, &data, &mut chosen, "/no such name\n");
+    let before = drawn(&mut view, &data, &chosen, SIZES[0]);
+    press(&mut view, &data, &mut chosen, "\n");
+    assert_eq!(drawn(&mut view, &data, &chosen, SIZES[0]), before);
 }

@@ -58,6 +58,7 @@ struct Track {
     name: String,
     number: Option<u64>,
     pid: Option<u32>,
+    python: Vec<String>,
     /// The number of an answer, and how often it ran since the one before; only where it did.
     runs: VecDeque<(u64, u64)>,
 }
@@ -106,6 +107,7 @@ impl Timeline {
                     name: list::name(row, theme),
                     number: row.program,
                     pid: row.pid,
+                    python: row.python.clone().unwrap_or_default(),
                     runs: VecDeque::new(),
                 });
                 track.runs.push_back((self.newest, runs));
@@ -162,7 +164,8 @@ impl Timeline {
         let of = tracks.filter(|track| pid.is_none() || track.pid == pid);
         of.filter(|track| {
             let numbers = [track.pid.map(u64::from), track.number];
-            filter.finds([Some(track.name.as_str())], numbers)
+            let names = track.python.iter().chain([&track.name]);
+            filter.finds(names.map(|name| Some(name.as_str())), numbers)
         })
         .collect()
     }

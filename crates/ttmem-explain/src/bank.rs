@@ -1,6 +1,8 @@
 //! One bank by address: what is free, and what to release so that a request fits.
 
+use crate::holders;
 use crate::moment::BlockTable;
+use std::cmp::Reverse;
 use std::ops::Range;
 use ttmem_api::{HeldBlock, MapRow, Release};
 
@@ -27,7 +29,7 @@ impl<'a> Bank<'a> {
     pub(crate) fn new(table: &'a BlockTable) -> Self {
         let end = table.base.saturating_add(table.bank_bytes);
         let mut sorted: Vec<&HeldBlock> = table.blocks.iter().collect();
-        sorted.sort_by_key(|block| (block.address, std::cmp::Reverse(block.size_bytes)));
+        sorted.sort_by_key(|block| (block.address, Reverse(block.size_bytes)));
         let mut free_from = table.base;
         sorted.retain(|block| {
             let fits = block.size_bytes > 0
@@ -83,8 +85,11 @@ impl<'a> Bank<'a> {
         start..end
     }
 
-    /// The run of neighbours with the fewest bytes, then the fewest blocks, then the lowest address,
-    /// whose release makes room for a request; an empty run where there is room already.
+    /// The run of neighbours with the fewest bytes, then the fewest blocks, whose release makes room
+    /// for a request; an empty run where there is room already.
+    ///
+    /// Of runs that are alike, that of the owners who hold most, then the youngest, then the lowest: a
+    /// leak rather than an operand of the call that failed.
     ///
     /// A longer run never makes less room and a later start never makes more, so both ends of the
     /// window only move up.
@@ -95,25 +100,24 @@ impl<'a> Bank<'a> {
             let end = start.and_then(|start| start.checked_add(need));
             end.is_some_and(|end| end <= span.end)
         };
-        let mut best: Option<(u64, usize, Range<usize>)> = None;
+        let ranks = Ranks::new(&self.blocks);
+        let mut best = None;
         let mut run = 0..0;
         let mut bytes = 0;
         loop {
             while !fits(&run) {
                 let Some(next) = self.blocks.get(run.end) else {
-                    return best.map(|(_bytes, _count, run)| run);
+                    return best.map(|(_cost, run)| run);
                 };
                 bytes += next.size_bytes;
                 run.end += 1;
             }
-            if best
-                .as_ref()
-                .is_none_or(|(fewest, count, _run)| (bytes, run.len()) < (*fewest, *count))
-            {
-                best = Some((bytes, run.len(), run.clone()));
+            let cost = (bytes, run.len(), Reverse(ranks.of(&run)));
+            if best.as_ref().is_none_or(|(least, _run)| cost < *least) {
+                best = Some((cost, run.clone()));
             }
             if run.start == self.blocks.len() {
-                return best.map(|(_bytes, _count, run)| run);
+                return best.map(|(_cost, run)| run);
             }
             if run.is_empty() {
                 run.end += 1;
@@ -165,6 +169,29 @@ impl<'a> Bank<'a> {
             }
         }
         shortened(rows)
+    }
+}
+
+/// How much the owners of a run's blocks hold, and since when they have them, summed up: runs that are
+/// compared have as many blocks. Sums up to each block make a run's own a difference.
+struct Ranks(Vec<(u128, u128)>);
+
+impl Ranks {
+    fn new(blocks: &[&HeldBlock]) -> Self {
+        let held = holders::bytes_of_owners(blocks);
+        let mut sums = vec![(0, 0)];
+        let mut sum = (0, 0);
+        for (block, held) in blocks.iter().zip(held) {
+            let since = block.owner.since.map_or(0, |since| since.unix_nanos());
+            sum = (sum.0 + u128::from(held), sum.1 + u128::from(since));
+            sums.push(sum);
+        }
+        Self(sums)
+    }
+
+    fn of(&self, run: &Range<usize>) -> (u128, u128) {
+        let (to, from) = (self.0[run.end], self.0[run.start]);
+        (to.0 - from.0, to.1 - from.1)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who holds the memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use ttmem_api::{BlockOwner, HeldBlock, HolderGroup};
 
 /// Blocks of one process, line, operation and class together, most bytes first.
@@ -27,4 +27,24 @@ pub(crate) fn groups(blocks: &[&HeldBlock]) -> Vec<HolderGroup> {
     let mut groups: Vec<HolderGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.bytes_per_bank));
     groups
+}
+
+/// For each block, what its line and operation hold in all.
+pub(crate) fn bytes_of_owners(blocks: &[&HeldBlock]) -> Vec<u64> {
+    let mut held: HashMap<_, u64> = HashMap::new();
+    for block in blocks {
+        let bytes = held.entry(line_and_operation(block)).or_default();
+        *bytes = bytes.saturating_add(block.size_bytes);
+    }
+    let of_owner = blocks.iter().map(|block| held[&line_and_operation(block)]);
+    of_owner.collect()
+}
+
+fn line_and_operation(block: &HeldBlock) -> (Option<u32>, Option<&str>, Option<&str>) {
+    let owner = &block.owner;
+    (
+        owner.pid,
+        owner.python.as_deref(),
+        owner.operation.as_deref(),
+    )
 }

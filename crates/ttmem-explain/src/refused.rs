@@ -206,9 +206,33 @@ fn what_to_release(bank: &Bank<'_>, refused: &Refused, explanation: &mut Explana
         return;
     }
     let release = bank.release(&run);
+    if explanation.verdict == Verdict::Capacity {
+        let most = who_holds_most(explanation, release.buffers);
+        explanation.advice.extend(most);
+    }
     explanation.map = Some(bank.map(&run));
     explanation.advice.push(release_advice(&release));
     explanation.release = Some(release);
+}
+
+/// Who holds more than half, unless all of it is about to be proposed for release: memory that is full
+/// is full of something, and a single buffer helps only once.
+fn who_holds_most(explanation: &Explanation, released: u64) -> Option<String> {
+    let holders = explanation.holders.as_deref()?;
+    let most = holders.first()?;
+    let all = holders.iter().map(|group| group.bytes_per_bank);
+    let all = u128::from(all.fold(0, u64::saturating_add));
+    let bytes = u128::from(most.bytes_per_bank);
+    if bytes * 2 <= all || most.buffers <= released {
+        return None;
+    }
+    let owner = words::owner(&most.owner)?;
+    Some(format!(
+        "{} of {owner} hold {} per bank, {} % of what is allocated",
+        words::buffers(most.buffers),
+        size_text(most.bytes_per_bank),
+        (bytes * 100 + all / 2) / all,
+    ))
 }
 
 /// Which buffers, where they begin, and whose they are if all have one line or operation.

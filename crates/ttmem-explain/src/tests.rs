@@ -124,6 +124,43 @@ fn capacity_names_how_much_is_missing() {
     assert!(never.advice[0].contains("no release"), "{:?}", never.advice);
 }
 
+/// Blocks of one size: any release is as small as another, and what fills the memory is a leak.
+#[test]
+fn memory_that_is_full_names_who_fills_it() {
+    let mut blocks = vec![
+        block(0, 64, "model.py:3", 90),
+        block(64, 64, "model.py:4", 91),
+    ];
+    blocks.extend((0..94).map(|at| block(128 + at * 64, 64, "model.py:11", at)));
+    let full = |need, blocks: &[HeldBlock]| {
+        let table = BlockTable {
+            base: 0,
+            bank_bytes: blocks.len() as u64 * 64,
+            blocks: blocks.to_vec(),
+        };
+        refused(MemoryClass::Dram, need, table)
+    };
+    let explained = full(64, &blocks);
+    assert_eq!(explained.verdict, Verdict::Capacity);
+    assert_eq!(
+        explained.advice,
+        [
+            "94 buffers of model.py:11 (`ttnn.empty`) hold 5.9 KiB per bank, 98 % of what is \
+             allocated",
+            "release 1 buffer of model.py:11 at 6080 (0x17c0), 64 B per bank, to make it fit"
+        ],
+        "the youngest of those who hold most"
+    );
+    // Half is not most, and what is all released need not be named twice.
+    blocks.truncate(4);
+    blocks[1].owner.python = blocks[0].owner.python.clone();
+    let half = full(64, &blocks);
+    assert_eq!(half.advice.len(), 1, "{:?}", half.advice);
+    blocks[1].owner.python = blocks[3].owner.python.clone();
+    let all = full(192, &blocks);
+    assert_eq!(all.advice.len(), 1, "{:?}", all.advice);
+}
+
 /// What the allocator says beats the blocks that are known, and both are shown.
 #[test]
 fn the_allocators_figures_win_and_a_difference_is_said() {

@@ -1,7 +1,7 @@
 //! Words that several sentences use.
 
 use crate::moment::Caller;
-use ttmem_api::{MemoryClass, short_line, size_text};
+use ttmem_api::{BlockOwner, MemoryClass, short_line, size_text};
 
 /// Sizes that stand beside each other: exact where rounding would make two of them look the same.
 pub(crate) fn sizes<const N: usize>(sizes: [u64; N]) -> [String; N] {
@@ -41,6 +41,11 @@ pub(crate) fn place(of: Option<MemoryClass>) -> String {
     }
 }
 
+/// The name of an operation: apart from the words around it, as one may be called `full`.
+pub(crate) fn operation(name: &str) -> String {
+    format!("`{name}`")
+}
+
 /// Who asked: the operation, the line, or nobody in particular.
 pub(crate) fn who(caller: &Caller) -> String {
     let line = caller.python.as_deref().map(short_line);
@@ -49,6 +54,16 @@ pub(crate) fn who(caller: &Caller) -> String {
         (Some(operation), None) => operation.clone(),
         (None, Some(line)) => format!("the allocation at {line}"),
         (None, None) => "the allocation".to_owned(),
+    }
+}
+
+/// Whose a block is: the line and the operation, or one of them.
+pub(crate) fn owner(owner: &BlockOwner) -> Option<String> {
+    let line = owner.python.as_deref().map(short_line);
+    match (line, &owner.operation) {
+        (Some(line), Some(name)) => Some(format!("{line} ({})", operation(name))),
+        (Some(line), None) => Some(line.to_owned()),
+        (None, name) => name.as_deref().map(operation),
     }
 }
 

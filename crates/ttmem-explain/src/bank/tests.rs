@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use ttmem_api::BlockOwner;
+use ttmem_api::{BlockOwner, Timestamp};
 
 fn table(base: u64, bank_bytes: u64, blocks: &[(u64, u64)]) -> BlockTable {
     let blocks = blocks.iter().map(|&(address, size_bytes)| HeldBlock {
@@ -17,15 +17,20 @@ fn table(base: u64, bank_bytes: u64, blocks: &[(u64, u64)]) -> BlockTable {
     }
 }
 
+/// Bytes, blocks, what their owners hold, how young they are, and where.
+type Cost = (u64, usize, Reverse<u64>, Reverse<u64>, usize);
+
 /// Every run of neighbours is tried: whether the request then fits is asked of the bank's bytes.
-fn brute_force(
-    table: &BlockTable,
-    need: u64,
-    alignment: u64,
-) -> Option<(u64, usize, Range<usize>)> {
+fn brute_force(table: &BlockTable, need: u64, alignment: u64) -> Option<(Cost, Range<usize>)> {
     let mut blocks: Vec<&HeldBlock> = table.blocks.iter().collect();
     blocks.sort_by_key(|block| block.address);
-    let mut best = None;
+    let held_by = |block: &HeldBlock| -> u64 {
+        let of_owner = blocks
+            .iter()
+            .filter(|other| other.owner.operation == block.owner.operation);
+        of_owner.map(|other| other.size_bytes).sum()
+    };
+    let mut best: Option<(Cost, Range<usize>)> = None;
     for first in 0..=blocks.len() {
         for last in first..=blocks.len() {
             let kept = blocks.iter().enumerate();
@@ -44,16 +49,17 @@ fn brute_force(
                             .all(|&(from, to)| start + need <= from || start >= to)
                 });
             if fits {
-                let bytes: u64 = blocks[first..last]
-                    .iter()
-                    .map(|block| block.size_bytes)
-                    .sum();
-                let found = (bytes, last - first, first..last);
-                let better = |best: &(u64, usize, Range<usize>)| {
-                    (found.0, found.1, found.2.start) < (best.0, best.1, best.2.start)
-                };
-                if best.as_ref().is_none_or(better) {
-                    best = Some(found);
+                let run = &blocks[first..last];
+                let since = run.iter().filter_map(|block| block.owner.since);
+                let cost = (
+                    run.iter().map(|block| block.size_bytes).sum(),
+                    run.len(),
+                    Reverse(run.iter().map(|block| held_by(block)).sum()),
+                    Reverse(since.map(Timestamp::unix_nanos).sum()),
+                    first,
+                );
+                if best.as_ref().is_none_or(|(least, _run)| cost < *least) {
+                    best = Some((cost, first..last));
                 }
             }
         }
@@ -65,8 +71,10 @@ fn brute_force(
 fn tables() -> impl Strategy<Value = (BlockTable, u64, u64)> {
     let alignment = prop::sample::select(vec![1_u64, 32, 64]);
     let gaps = prop::collection::vec((0_u64..6, 1_u64..8), 0..14);
-    (alignment, gaps, 0_u64..6, 0_u64..3, 1_u64..40, any::<u64>()).prop_map(
-        |(alignment, gaps, tail, base, need, seed)| {
+    let owners = prop::collection::vec((0_u8..3, 0_u64..4), 14);
+    let rest = (0_u64..6, 0_u64..3, 1_u64..40, any::<u64>());
+    (alignment, gaps, owners, rest).prop_map(
+        |(alignment, gaps, owners, (tail, base, need, seed))| {
             let base = base * 1024;
             let mut at = base;
             let mut blocks = Vec::new();
@@ -81,7 +89,12 @@ fn tables() -> impl Strategy<Value = (BlockTable, u64, u64)> {
             blocks.rotate_left(turn);
             // Not a multiple of the alignment: the last piece of a hole may be too short.
             let need = (need * alignment).saturating_sub(seed % alignment).max(1);
-            (table(base, bank_bytes, &blocks), need, alignment)
+            let mut table = table(base, bank_bytes, &blocks);
+            for (block, (name, since)) in table.blocks.iter_mut().zip(owners) {
+                block.owner.operation = Some(format!("operation {name}"));
+                block.owner.since = Some(Timestamp::from_unix_nanos(since));
+            }
+            (table, need, alignment)
         },
     )
 }
@@ -94,7 +107,7 @@ proptest! {
         let expected = brute_force(&table, need, alignment);
         let (found_run, expected_run) = (
             found.clone(),
-            expected.as_ref().map(|(_bytes, _count, run)| run.clone()),
+            expected.as_ref().map(|(_cost, run)| run.clone()),
         );
         // Where there is room already, it does not matter where.
         if expected_run.as_ref().is_none_or(|run| !run.is_empty()) {
@@ -104,7 +117,7 @@ proptest! {
         }
         if let Some(run) = found {
             let release = bank.release(&run);
-            prop_assert_eq!(release.bytes_per_bank, expected.unwrap().0);
+            prop_assert_eq!(release.bytes_per_bank, expected.unwrap().0.0);
             prop_assert!(release.free_bytes >= need);
             prop_assert_eq!(release.buffers == 0, bank.largest_free_bytes() >= need);
             let rows = bank.map(&run);

@@ -64,7 +64,8 @@ pub struct Explanation {
     pub release: Option<Release>,
     /// The bank around that place, by address.
     pub map: Option<Vec<MapRow>>,
-    /// The parameter that was too small, with the value that is large enough.
+    /// The parameter that was too small, with the value that this needed; what would have come later is
+    /// not known.
     pub setting: Option<Setting>,
     /// What could not be found out, and what would show it.
     pub unknown: Vec<String>,
@@ -205,7 +206,8 @@ pub struct MapRow {
 pub struct Setting {
     /// Its name.
     pub name: String,
-    /// A value that is large enough, rounded up to what the runtime accepts.
+    /// A value that is large enough, rounded up to what the runtime accepts; of a failure, for all
+    /// until then.
     pub value: u64,
     /// What that is in each bank.
     pub bytes_per_bank: Option<u64>,

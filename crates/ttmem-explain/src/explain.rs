@@ -75,19 +75,17 @@ fn trace_region(region: &TraceRegion, explanation: &mut Explanation) {
     explanation.verdict = Verdict::RegionTooSmall;
     let [need, has] = words::sizes([region.need_bytes, region.region_bytes]);
     let setting = setting::for_traces(region);
-    let enough = setting.as_ref().map_or_else(String::new, |setting| {
-        format!("; {} is enough", setting::typed(setting))
-    });
+    let needed = setting
+        .as_ref()
+        .map_or_else(|| ".".to_owned(), setting::needed);
     explanation.sentence = format!(
         "The trace region is too small: the traces captured so far need {need}, and \
-         trace_region_size={} gives them {has}{enough}.",
+         trace_region_size={} gives them {has}{needed}",
         region.region_bytes
     );
     if let Some(setting) = &setting {
-        explanation.advice.push(format!(
-            "open the device with {}; traces that are captured later need room as well",
-            setting::typed(setting)
-        ));
+        let advice = setting::advice(setting, "what is captured later");
+        explanation.advice.push(advice);
     }
     if region.banks.is_none() {
         explanation.unknown.push(

@@ -36,8 +36,7 @@ pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Expl
     {
         advise_setting(&setting, doubt, explanation);
         let sentence = explanation.sentence.trim_end_matches('.');
-        explanation.sentence =
-            format!("{sentence}; {} is enough for it.", setting::typed(&setting));
+        explanation.sentence = format!("{sentence}{}", setting::needed(&setting));
         explanation.setting = Some(setting);
     } else if is_region(request.class) {
         let name = match request.class {
@@ -45,7 +44,7 @@ pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Expl
             _l1_small => "l1_small_size",
         };
         explanation.unknown.push(format!(
-            "which {name} is enough: the message does not say what the region had"
+            "which {name} is needed: the message does not say what the region had"
         ));
     }
     explanation.request = Some(request);
@@ -313,9 +312,8 @@ fn advise(refused: &Refused, explanation: &mut Explanation) {
 
 fn advise_setting(setting: &ttmem_api::Setting, doubt: Doubt, explanation: &mut Explanation) {
     let typed = setting::typed(setting);
-    explanation.advice.push(format!(
-        "open the device with {typed}; what is put there later needs room as well"
-    ));
+    let advice = setting::advice(setting, "what is put there later");
+    explanation.advice.push(advice);
     match doubt {
         Doubt::None => {}
         Doubt::HoleAtTheEnd => explanation.unknown.push(format!(
@@ -323,11 +321,11 @@ fn advise_setting(setting: &ttmem_api::Setting, doubt: Doubt, explanation: &mut 
              was released before"
         )),
         Doubt::AtLeast(least) => explanation.unknown.push(format!(
-            "the smallest value: {typed} is enough wherever the free blocks lie, and at least \
-             {least} B per bank are needed"
+            "the smallest value for it: {typed} is enough wherever the free blocks lie, and at \
+             least {least} B per bank are needed"
         )),
         Doubt::TakenUnknown => explanation.unknown.push(format!(
-            "the smallest value: {typed} is enough however full the region was"
+            "the smallest value for it: {typed} is enough however full the region was"
         )),
     }
 }

@@ -10,6 +10,12 @@ const TRACE_PAGE_BYTES: u64 = 8192;
 /// The largest alignment of any known architecture, for one that is not known.
 const MAX_ALIGNMENT: u64 = 64;
 
+/// Of each bank: more than the models of ttnn give it.
+const GENEROUS_L1_SMALL_BYTES: u64 = 32 << 10;
+
+/// Of all banks.
+const GENEROUS_TRACE_BYTES: u64 = 64 << 20;
+
 /// How a setting was found, where that leaves a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
@@ -177,4 +183,42 @@ fn region(
 /// As it is typed.
 pub(crate) fn typed(setting: &Setting) -> String {
     format!("{}={}", setting.name, setting.value)
+}
+
+/// The end of a sentence about a region that was too small: the failure ended what would have shown
+/// how much more is needed.
+pub(crate) fn needed(setting: &Setting) -> String {
+    let typed = typed(setting);
+    if setting.is_smallest {
+        format!("; at least {typed} is needed.")
+    } else {
+        format!("; with {typed} it fits.")
+    }
+}
+
+/// The size for what failed, and the run that shows it for all that `comes_later`.
+pub(crate) fn advice(setting: &Setting, comes_later: &str) -> String {
+    let mut advice = format!(
+        "open the device with at least {}: {comes_later} needs room as well",
+        typed(setting)
+    );
+    if let Some(value) = generous(setting) {
+        advice.push_str(&format!(
+            ". To learn the exact size at once, run it under `ttmem run` with {}={value}: the report \
+             says it",
+            setting.name
+        ));
+    }
+    advice
+}
+
+/// A value that is likely to be enough for all of a program.
+fn generous(setting: &Setting) -> Option<u64> {
+    let least = if setting.is_per_bank() {
+        GENEROUS_L1_SMALL_BYTES
+    } else {
+        GENEROUS_TRACE_BYTES
+    };
+    let twice = setting.value.checked_mul(2)?.checked_next_power_of_two()?;
+    Some(twice.max(least))
 }

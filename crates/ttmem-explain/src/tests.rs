@@ -215,15 +215,17 @@ fn regions_of_a_known_table_get_the_smallest_size() {
     assert!(
         small
             .sentence
-            .ends_with("; l1_small_size=1216 is enough for it."),
+            .ends_with("; at least l1_small_size=1216 is needed."),
         "{}",
         small.sentence
     );
-    assert!(
-        small
-            .advice
-            .iter()
-            .any(|each| each.contains("l1_small_size=1216;"))
+    assert_eq!(
+        small.advice,
+        [
+            "open the device with at least l1_small_size=1216: what is put there later needs room as \
+          well. To learn the exact size at once, run it under `ttmem run` with l1_small_size=32768: \
+          the report says it"
+        ]
     );
     let trace = refused(MemoryClass::Trace, 512, table(MemoryClass::Trace));
     let setting = trace.setting.unwrap();
@@ -238,6 +240,11 @@ fn regions_of_a_known_table_get_the_smallest_size() {
         }),
         witness: Witness::Account,
     });
+    let advice = &traces.advice[0];
+    assert!(
+        advice.contains("with trace_region_size=67108864:"),
+        "{advice}"
+    );
     let setting = traces.setting.unwrap();
     assert_eq!(setting.value, 2_220_032);
     // 185003 bytes, in whole pages.

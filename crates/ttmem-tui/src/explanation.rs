@@ -291,7 +291,12 @@ fn setting(setting: &Setting) -> (&'static str, String) {
         .given
         .map_or_else(String::new, |given| format!("; {given} was given"));
     let value = format!("{}={} ({size}){given}", setting.name, setting.value);
-    ("enough", value)
+    let name = if setting.is_smallest {
+        "at least"
+    } else {
+        "fits with"
+    };
+    (name, value)
 }
 
 /// The line, the operation, and the process unless it is the one that failed.

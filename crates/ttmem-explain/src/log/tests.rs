@@ -467,7 +467,7 @@ fn trace_regions() {
         assert!(
             explained
                 .sentence
-                .contains("trace_region_size=53616640 is enough")
+                .contains("at least trace_region_size=53616640 is needed")
         );
         assert!(explained.unknown[0].contains("banks"));
     }

@@ -4,7 +4,7 @@ use super::paint::sentence;
 use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
-use crate::run::{DeviceUse, Ended, PeakOfClass, Report};
+use crate::run::{DeviceUse, Ended, PeakOfClass, Region, Report};
 use ttmem_api::{LeakCandidates, LeftGroup, MemoryClass, Process, Released, short_line};
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time};
 use ttmem_tui::labels;
@@ -277,15 +277,25 @@ impl Page<'_, Report> {
 
     /// The sizes of regions that would have done.
     fn regions(&self) -> String {
-        let regions = self.document.regions.iter();
-        let lines =
-            regions.map(|setting| sentence("to use: ", &labels::region(setting), self.width));
-        let lines: String = lines.collect();
-        if lines.is_empty() {
-            lines
-        } else {
-            format!("\n{lines}")
+        let regions = &self.document.regions;
+        if regions.is_empty() {
+            return String::new();
         }
+        let mut text = "\n".to_owned();
+        for Region { setting, is_exact } in regions {
+            let to_use = if *is_exact {
+                "to use: "
+            } else {
+                "to use: at least "
+            };
+            text.push_str(&sentence(to_use, &labels::region(setting), self.width));
+        }
+        if regions.iter().any(|region| !region.is_exact) {
+            let until =
+                "At least: of what ran until the failure. A run without one shows the exact size.";
+            text.push_str(&self.paint.detail(&sentence("", until, self.width)));
+        }
+        text
     }
 
     /// Whether the figures can be trusted.

@@ -14,7 +14,7 @@ mod watch;
 
 pub(crate) use child::{Ended, StartChildError};
 pub(crate) use contents::PeakOfClass;
-pub(crate) use report::{DeviceUse, Report};
+pub(crate) use report::{DeviceUse, Region, Report};
 
 use crate::cli::{EnvOptions, RunOptions};
 use crate::commands::reach;

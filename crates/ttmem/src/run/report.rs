@@ -48,6 +48,14 @@ pub(crate) struct DeviceUse {
     pub(crate) unique_id: Option<HexId>,
 }
 
+/// A region that is given when a device is opened.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) setting: Setting,
+    /// Whether all that the program has for it was seen, or only what came before a failure.
+    pub(crate) is_exact: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) ran: Ran,
@@ -60,7 +68,7 @@ pub(crate) struct Report {
     /// Failures, peaks and what was left behind, in detail.
     pub(crate) contents: Contents,
     /// The regions of the device that needs most of each.
-    pub(crate) regions: Vec<Setting>,
+    pub(crate) regions: Vec<Region>,
     /// Contradictions by kind; by kind they are known of a server of one's own only.
     pub(crate) anomaly_kinds: Vec<(String, u64)>,
 }
@@ -76,19 +84,20 @@ impl Report {
     }
 
     /// What did not fit was in no peak: regions are at least as large as failures say.
-    fn enlarge_regions(&mut self) {
+    pub(super) fn enlarge_regions(&mut self) {
         for failure in &self.contents.failures {
             let Some(setting) = &failure.setting else {
                 continue;
             };
-            match self
-                .regions
-                .iter_mut()
-                .find(|known| known.name == setting.name)
-            {
-                Some(known) if known.value < setting.value => *known = setting.clone(),
+            let refused = Region {
+                setting: setting.clone(),
+                is_exact: false,
+            };
+            let known = self.regions.iter_mut();
+            match { known }.find(|known| known.setting.name == setting.name) {
+                Some(known) if known.setting.value < setting.value => *known = refused,
                 Some(_enough) => {}
-                None => self.regions.push(setting.clone()),
+                None => self.regions.push(refused),
             }
         }
     }
@@ -116,8 +125,12 @@ impl Report {
         let uses: Vec<(&Device, DeviceUse)> = uses
             .map(|device| (device, DeviceUse::new(device, ran.own_server, &processes)))
             .collect();
+        let is_exact = ran.ended == Ended::Exited(0);
         Self {
-            regions: regions(&uses),
+            regions: regions(&uses)
+                .into_iter()
+                .map(|setting| Region { setting, is_exact })
+                .collect(),
             devices: uses.into_iter().map(|(_device, used)| used).collect(),
             leak_candidates: LeakCandidates {
                 buffers: sum(&processes, |process| process.leak_candidates.buffers),
@@ -207,12 +220,13 @@ impl Report {
         };
         let contents = &self.contents;
         let peaks = contents.peaks.iter().map(PeakOfClass::json);
-        let regions = self.regions.iter().map(|setting| {
+        let regions = self.regions.iter().map(|Region { setting, is_exact }| {
             json!({
                 "name": setting.name,
                 "enough": setting.value,
                 "given": setting.given,
                 "unused": setting.unused(),
+                "is_exact": is_exact,
             })
         });
         let kinds = self.anomaly_kinds.iter().cloned();

@@ -72,9 +72,60 @@ fn regions_are_those_of_the_neediest_device() {
     let sizes: Vec<(&str, u64)> = report
         .regions
         .iter()
-        .map(|setting| (setting.name.as_str(), setting.value))
+        .map(|region| (region.setting.name.as_str(), region.setting.value))
         .collect();
     assert_eq!(sizes, [("trace_region_size", 12 * 16_384)]);
+}
+
+/// After a failure nobody knows what would have come: sizes are lower bounds then.
+#[test]
+fn regions_of_a_run_that_failed_are_at_least_so_large() {
+    let given = ClassUsage {
+        capacity_bytes: Some(12 * 8192),
+        ..peak(0, Some(12))
+    };
+    let one = Device {
+        trace: given,
+        l1_small: peak(64 * 32, Some(64)),
+        ..device(0, 0)
+    };
+    let after = snapshot(vec![one.clone()], vec![process(1, "python", &[one])]);
+    let mut watched = Watched::new(Whose::All, &after);
+    watched.take(&after);
+    let ran = |ended| Ran { ended, ..ran(true) };
+    for ended in [Ended::Exited(1), Ended::Killed(11), Ended::Exited(0)] {
+        let report = Report::without_contents(ran(ended), watched.clone(), &after);
+        let text = render::ran(&report, PLAIN);
+        let at_least = if ended == Ended::Exited(0) {
+            ""
+        } else {
+            "at least "
+        };
+        for line in [
+            "trace_region_size=0 (96.0 KiB given, never used)",
+            "l1_small_size=32 (32 B per bank)",
+        ] {
+            let line = format!("to use: {at_least}{line}\n");
+            assert!(text.contains(&line), "{line}{text}");
+        }
+        assert_eq!(text.contains("until the failure"), !at_least.is_empty());
+        let exact = &report.json()["regions"][0]["is_exact"];
+        assert_eq!(*exact, at_least.is_empty(), "{text}");
+    }
+    // A failure that the program survived: of what it lacked, more may have been wanted.
+    let mut report = Report::without_contents(ran(Ended::Exited(0)), watched, &after);
+    let log = "Out of Memory: Not enough space to allocate 6144 B L1_SMALL buffer across 64 banks, \
+               where each bank needs to store 96 B, but bank size is 0 B (allocated: 0 B, free: 0 B, \
+               largest free block: 0 B)";
+    report.contents.failures = ttmem_explain::log::read(log.as_bytes()).unwrap().failures;
+    report.enlarge_regions();
+    let text = render::ran(&report, PLAIN);
+    for line in [
+        "to use: trace_region_size=0 (96.0 KiB given, never used)\n",
+        "to use: at least l1_small_size=128 (128 B per bank)\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
 }
 
 fn peak_group(name: Option<&str>, count: u64, bytes: u64) -> PeakGroup {

@@ -46,7 +46,7 @@ pub(super) fn key(process: &Process) -> ProcessKey {
     (process.pid, process.instance.clone())
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Watched {
     whose: Whose,
     /// The pid of the program itself, once it is known.

@@ -114,7 +114,7 @@ steps = [
     let text = String::from_utf8(text.stdout).expect("text");
     assert!(text.starts_with("FRAGMENTATION"), "{text}");
     assert!(
-        text.contains("DRAM is fragmented: ttnn.zeros needs"),
+        text.contains("DRAM is fragmented: `ttnn.zeros` needs"),
         "{text}"
     );
 }

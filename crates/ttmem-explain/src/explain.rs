@@ -109,7 +109,7 @@ fn config_ring(
         "The kernel config ring is too small: the code and arguments of {} need {need_bytes} B on \
          each {core_type} core, and the ring has {ring_bytes} B, {over} B too few.",
         match &moment.caller.operation {
-            Some(operation) => operation.clone(),
+            Some(operation) => words::operation(operation),
             None => "the program".to_owned(),
         }
     );

@@ -240,8 +240,8 @@ fn release_advice(release: &Release) -> String {
         let BlockOwner {
             python, operation, ..
         } = &block.owner;
-        let line = python.as_deref().map(short_line);
-        line.or(operation.as_deref()).map(str::to_owned)
+        let line = python.as_deref().map(short_line).map(str::to_owned);
+        line.or_else(|| operation.as_deref().map(words::operation))
     };
     let mut owners = release.blocks.iter().map(owner);
     let first = owners.next().flatten();

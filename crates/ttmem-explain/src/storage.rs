@@ -103,7 +103,8 @@ fn owner(moment: &Moment, storage: &StorageRefused) -> String {
     );
     let caller = &moment.caller;
     let line = caller.python.as_deref().map(short_line);
-    let caller = match (&caller.operation, line) {
+    let operation = caller.operation.as_deref().map(words::operation);
+    let caller = match (operation, line) {
         (Some(operation), Some(line)) => format!(" ({operation} at {line})"),
         (Some(operation), None) => format!(" ({operation})"),
         (None, Some(line)) => format!(" ({line})"),

@@ -66,7 +66,7 @@ fn fragmentation_names_what_to_release() {
     assert_eq!(explained.verdict, Verdict::Fragmentation);
     assert_eq!(
         explained.sentence,
-        "DRAM is fragmented: ttnn.linear at model.py:57 needs 2.0 KiB in one piece in each of 12 \
+        "DRAM is fragmented: `ttnn.linear` at model.py:57 needs 2.0 KiB in one piece in each of 12 \
          banks; 2.0 KiB are free, but the largest free block has 1.0 KiB."
     );
     let request = explained.request.unwrap();
@@ -114,11 +114,17 @@ fn capacity_names_how_much_is_missing() {
     assert!(
         explained
             .sentence
-            .starts_with("DRAM is full: ttnn.linear at model.py:57 needs 2.0 KiB"),
+            .starts_with("DRAM is full: `ttnn.linear` at model.py:57 needs 2.0 KiB"),
         "{}",
         explained.sentence
     );
     assert_eq!(explained.release.unwrap().buffers, 1);
+    let [mut named, mut unnamed] = [table.clone(), table.clone()];
+    named.blocks[0].owner.python = None;
+    unnamed.blocks[0].owner = BlockOwner::default();
+    let advice = |table| refused(MemoryClass::Dram, 2048, table).advice[0].clone();
+    assert!(advice(named).starts_with("release 1 buffer of `ttnn.empty` at 0 "));
+    assert!(advice(unnamed).starts_with("release 1 buffer at 0 "));
     let never = refused(MemoryClass::Dram, 5000, table);
     assert_eq!((never.verdict, never.release), (Verdict::Capacity, None));
     assert!(never.advice[0].contains("no release"), "{:?}", never.advice);
@@ -278,7 +284,7 @@ fn a_clash_names_the_buffers_in_the_way() {
     assert_eq!(explained.verdict, Verdict::Clash);
     assert_eq!(
         explained.sentence,
-        "Circular buffers of program 3 (ttnn.linear at model.py:57) on cores [0-0 - 7-7] end at 3000 \
+        "Circular buffers of program 3 (`ttnn.linear` at model.py:57) on cores [0-0 - 7-7] end at 3000 \
          (0xbb8), 1000 B beyond the lowest L1 buffer at 2000 (0x7d0)."
     );
     let in_the_way = explained.clash.unwrap().in_the_way.unwrap();

@@ -49,9 +49,9 @@ pub(crate) fn operation(name: &str) -> String {
 /// Who asked: the operation, the line, or nobody in particular.
 pub(crate) fn who(caller: &Caller) -> String {
     let line = caller.python.as_deref().map(short_line);
-    match (&caller.operation, line) {
+    match (caller.operation.as_deref().map(operation), line) {
         (Some(operation), Some(line)) => format!("{operation} at {line}"),
-        (Some(operation), None) => operation.clone(),
+        (Some(operation), None) => operation,
         (None, Some(line)) => format!("the allocation at {line}"),
         (None, None) => "the allocation".to_owned(),
     }

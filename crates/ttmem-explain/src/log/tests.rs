@@ -737,7 +737,7 @@ fn the_line_of_python_is_the_users_innermost() {
         assert!(
             explained
                 .sentence
-                .contains("ttnn.linear at mlp.py:135 needs 540.0 KiB")
+                .contains("`ttnn.linear` at mlp.py:135 needs 540.0 KiB")
         );
         // Logged, thrown, and one failure.
         assert_eq!(explained.log.unwrap().line, 1);

@@ -41,8 +41,7 @@ pub struct Explanation {
     /// When it happened last.
     pub last_time: Option<Timestamp>,
     /// How often it happened in a row, with the same figures. In a log, how often the message is
-    /// there: the runtime logs an error before it throws it, and test runners repeat it, so that
-    /// several times need not be several failures.
+    /// there, where one that the runtime logs and then throws counts once; test runners may repeat it.
     pub times: u64,
     /// The devices concerned, by logical id.
     pub device_ids: Option<Vec<u32>>,

@@ -29,6 +29,16 @@ pub fn explain(moment: &Moment) -> Explanation {
             grid,
         } => outside_grid(*program, cores.as_deref(), *grid, &mut explanation),
     }
+    if moment.witness == Witness::Log
+        && explanation.verdict == Verdict::Unknown
+        && explanation.advice.is_empty()
+    {
+        explanation.advice.push(
+            "run the program under `ttmem run`: it records what was free, who held the rest and what \
+             to release"
+                .to_owned(),
+        );
+    }
     if moment.witness == Witness::Log && explanation.python.is_none() {
         explanation
             .unknown

@@ -17,12 +17,15 @@ pub(super) struct Message {
     pub(super) line: u64,
     pub(super) text: String,
     pub(super) place: Place,
+    /// Whether the runtime wrote it to its log; else it is an exception's text.
+    pub(super) is_logged: bool,
 }
 
 #[derive(Debug)]
 struct Seen {
     message: Message,
-    times: u64,
+    logged: u64,
+    thrown: u64,
 }
 
 #[derive(Debug, Default)]
@@ -38,42 +41,63 @@ pub(super) struct Found {
 }
 
 impl Finds {
-    /// Keeps a message; which one it is, unless there are too many.
+    /// Keeps a message, unless there are too many.
     ///
     /// The runtime logs what it is about to throw, and the exception's text is printed again with a
-    /// traceback: the same message with a line of Python and without one is the same failure.
-    pub(super) fn add(&mut self, message: Message) -> Option<usize> {
+    /// traceback: the same message with a line of Python and without one is the same failure, and
+    /// logged once and thrown once it happened once.
+    pub(super) fn add(&mut self, message: Message) {
         let is_same = |seen: &Seen| {
             let (one, other) = (&seen.message.place.python, &message.place.python);
             seen.message.failure == message.failure
                 && (one.is_none() || other.is_none() || one == other)
         };
-        if let Some(at) = self.seen.iter().position(is_same) {
-            let seen = &mut self.seen[at];
-            seen.times += 1;
-            if seen.message.place.python.is_none() {
-                seen.message.place = message.place;
+        let is_logged = message.is_logged;
+        let at = match self.seen.iter().position(is_same) {
+            Some(at) => {
+                let known = &mut self.seen[at].message.place;
+                if known.python.is_none() {
+                    *known = message.place;
+                }
+                at
             }
-            return Some(at);
+            None if self.seen.len() == MAX_FAILURES => {
+                self.omitted += 1;
+                return;
+            }
+            None => {
+                self.seen.push(Seen {
+                    message,
+                    logged: 0,
+                    thrown: 0,
+                });
+                self.seen.len() - 1
+            }
+        };
+        if is_logged {
+            self.seen[at].logged += 1;
+        } else {
+            self.seen[at].thrown += 1;
+            self.claim_logged(at);
         }
-        if self.seen.len() == MAX_FAILURES {
-            self.omitted += 1;
-            return None;
-        }
-        self.seen.push(Seen { message, times: 1 });
-        Some(self.seen.len() - 1)
     }
 
-    pub(super) fn locate(&mut self, at: usize, place: Place) {
-        if let Some(seen) = self.seen.get_mut(at)
-            && seen.message.place.python.is_none()
-        {
-            seen.message.place = place;
+    /// What was logged before its line was known may have been counted for another line.
+    fn claim_logged(&mut self, at: usize) {
+        let failure = self.seen[at].message.failure.clone();
+        let mut others = self.seen.iter_mut();
+        let elsewhere =
+            others.find(|other| other.message.failure == failure && other.logged > other.thrown);
+        if let Some(other) = elsewhere {
+            other.logged -= 1;
+            self.seen[at].logged += 1;
         }
     }
 
-    pub(super) fn explained(self) -> Found {
-        let explanations = self.seen.into_iter().map(|Seen { message, times }| {
+    pub(super) fn explained(mut self) -> Found {
+        self.seen.sort_by_key(|seen| seen.message.line);
+        let explanations = self.seen.into_iter().map(|seen| {
+            let (times, message) = (seen.logged.max(seen.thrown), seen.message);
             let moment = Moment {
                 caller: Caller {
                     python: message.place.python,

@@ -22,8 +22,12 @@ use ttmem_api::{Failures, SCHEMA};
 /// Reads a log to its end and explains every failure in it.
 ///
 /// # Errors
-/// When the log cannot be read.
-pub fn read(log: impl BufRead) -> io::Result<Failures> {
+/// When the log cannot be read, or is compressed.
+pub fn read(mut log: impl BufRead) -> io::Result<Failures> {
+    if let Some((format, command)) = compressed(log.fill_buf()?) {
+        let error = format!("it is compressed with {format}: `{command} FILE | ttmem explain -`");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+    }
     let mut scanner = Scanner::new();
     let mut lines = Lines::new(log);
     let mut text = String::new();
@@ -42,4 +46,16 @@ pub fn read(log: impl BufRead) -> io::Result<Failures> {
         failures: explanations,
         omitted,
     })
+}
+
+/// A log that was compressed, and what prints it.
+fn compressed(begin: &[u8]) -> Option<(&'static str, &'static str)> {
+    const FORMATS: [(&[u8], &str, &str); 4] = [
+        (b"\x1f\x8b", "gzip", "zcat"),
+        (b"\xfd7zXZ\0", "xz", "xzcat"),
+        (b"\x28\xb5\x2f\xfd", "zstd", "zstdcat"),
+        (b"BZh", "bzip2", "bzcat"),
+    ];
+    let found = FORMATS.iter().find(|(magic, ..)| begin.starts_with(magic));
+    found.map(|&(_magic, format, command)| (format, command))
 }

@@ -36,6 +36,10 @@ pub(super) struct Traceback {
     is_kept: bool,
     /// The innermost of the user's frames that pytest printed for the current test.
     pytest: Option<Frame>,
+    /// The line of the last frame that pytest printed, the user's or not.
+    pytest_line: u64,
+    /// Whether that is the one that is kept, and its source stands in the line below.
+    pytest_source_follows: bool,
     /// The source line that pytest marked last.
     marked: Option<String>,
 }
@@ -53,7 +57,7 @@ impl Traceback {
             self.last_line = number;
         } else {
             self.source(number, text);
-            return self.pytest_line(text);
+            return self.pytest_line(number, text);
         }
         None
     }
@@ -68,19 +72,37 @@ impl Traceback {
         }
     }
 
-    /// pytest prints a frame's place below its source, in which it marks the line with `>`.
-    fn pytest_line(&mut self, text: &str) -> Option<Place> {
-        if text.starts_with("____") {
+    /// pytest prints a frame's place below its source, in which it marks the line with `>`, or, in
+    /// its short form, above its one source line.
+    fn pytest_line(&mut self, number: u64, text: &str) -> Option<Place> {
+        if begins_test(text) {
             (self.pytest, self.marked) = (None, None);
         } else if let Some(source) = text.strip_prefix('>') {
             self.marked = operation(source);
         }
-        let (mut frame, raised) = pytest_frame(text)?;
+        let Some((mut frame, raised)) = pytest_frame(text) else {
+            if self.pytest_source_follows
+                && number == self.pytest_line + 1
+                && let Some(frame) = &mut self.pytest
+            {
+                frame.operation = operation(text);
+            }
+            return None;
+        };
         frame.operation = self.marked.take();
-        if frame.is_users || self.pytest.is_none() {
+        let is_kept = frame.is_users || self.pytest.is_none();
+        self.pytest_line = number;
+        self.pytest_source_follows = is_kept && !raised && frame.operation.is_none();
+        if is_kept {
             self.pytest = Some(frame);
         }
         raised.then(|| place(self.pytest.take())).flatten()
+    }
+
+    /// Where a message of pytest on this line was raised, as far as the frames above it say.
+    pub(super) fn pytest_place(&self, number: u64) -> Option<Place> {
+        let near = is_below(self.pytest_line, number);
+        near.then(|| place(self.pytest.clone())).flatten()
     }
 
     /// Where a message on this line was raised, if a traceback has just led to it.
@@ -95,6 +117,11 @@ fn place(frame: Option<Frame>) -> Option<Place> {
         python: Some(frame.python),
         operation: frame.operation,
     })
+}
+
+/// The heading of a failed test.
+pub(super) fn begins_test(text: &str) -> bool {
+    text.starts_with("____")
 }
 
 /// Whether the place of a failed test on one line can be that of a message on another.

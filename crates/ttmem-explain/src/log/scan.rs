@@ -1,7 +1,7 @@
 //! Finds messages in lines: where one may begin, and how far it reaches.
 
 use super::found::{Finds, Found, Message};
-use super::python::{Place, Traceback, is_below};
+use super::python::{Place, Traceback, begins_test, is_below};
 use super::shape::Compared;
 use super::shapes::{self, Shape};
 use aho_corasick::AhoCorasick;
@@ -38,8 +38,8 @@ pub(super) struct Scanner {
     traceback: Traceback,
     open: Vec<Open>,
     finds: Finds,
-    /// A message that pytest printed, and where.
-    unlocated: Option<(usize, u64)>,
+    /// Messages that pytest printed: the line that raised them may stand below.
+    unlocated: Vec<Message>,
     /// Whether the last line had a mark: the source of a frame stands below it.
     had_mark: bool,
 }
@@ -63,7 +63,7 @@ impl Scanner {
             traceback: Traceback::default(),
             open: Vec::new(),
             finds: Finds::default(),
-            unlocated: None,
+            unlocated: Vec::new(),
             had_mark: false,
         }
     }
@@ -78,11 +78,10 @@ impl Scanner {
 
     pub(super) fn line(&mut self, number: u64, text: &str) {
         let text = without_time(text);
-        if let Some(place) = self.traceback.line(number, text)
-            && let Some((at, message)) = self.unlocated.take()
-            && is_below(message, number)
-        {
-            self.finds.locate(at, place);
+        if let Some(place) = self.traceback.line(number, text) {
+            self.locate(number, &place);
+        } else if begins_test(text) {
+            self.add_unlocated();
         }
         self.go_on(text);
         let mut from = 0;
@@ -102,7 +101,28 @@ impl Scanner {
         for open in std::mem::take(&mut self.open) {
             self.settle(open);
         }
+        self.add_unlocated();
         self.finds.explained()
+    }
+
+    /// Gives the messages of a test the place where it failed.
+    fn locate(&mut self, number: u64, place: &Place) {
+        for message in &mut self.unlocated {
+            if is_below(message.line, number) {
+                message.place = place.clone();
+            }
+        }
+        self.add_unlocated();
+        for open in self.open.iter_mut().filter(|open| open.is_pytest) {
+            open.place = Some(place.clone());
+            open.is_pytest = false;
+        }
+    }
+
+    fn add_unlocated(&mut self) {
+        for message in self.unlocated.drain(..) {
+            self.finds.add(message);
+        }
     }
 
     /// A message may begin here.
@@ -113,14 +133,20 @@ impl Scanner {
             if !begun(&self.shapes[shape]) {
                 continue;
             }
+            let is_pytest = text.starts_with("E ");
+            let place = if is_pytest {
+                self.traceback.pytest_place(number)
+            } else {
+                self.traceback.place(number)
+            };
             let open = Open {
                 shape,
                 text: rest.to_owned(),
                 prefix: text[..at].to_owned(),
                 line: number,
                 lines_left: MAX_WRAPPED_LINES,
-                place: self.traceback.place(number),
-                is_pytest: text.starts_with("E "),
+                place,
+                is_pytest,
             };
             if self.is_certain(&open) {
                 self.settle(open);
@@ -171,16 +197,27 @@ impl Scanner {
         };
         let mut text = open.text;
         text.truncate(length);
-        let found = self.finds.add(Message {
+        let message = Message {
             failure,
             line: open.line,
             text,
             place: open.place.unwrap_or_default(),
-        });
-        if open.is_pytest {
-            self.unlocated = found.map(|at| (at, open.line));
+            is_logged: is_logged(&open.prefix),
+        };
+        if open.is_pytest && self.unlocated.len() < MAX_OPEN {
+            self.unlocated.push(message);
+        } else {
+            self.finds.add(message);
         }
     }
+}
+
+/// Whether this stands before what the runtime logs, in any of its formats; before the text of an
+/// exception stands the exception's name at most.
+fn is_logged(prefix: &str) -> bool {
+    ["|", "TT_FATAL:", "TT_THROW:"]
+        .iter()
+        .any(|sign| prefix.contains(sign))
 }
 
 /// A line without the time that a CI system put before it, another one before each.

@@ -141,7 +141,8 @@ impl<'a> Bank<'a> {
         }
     }
 
-    /// The bank around a run: its blocks, their neighbours, and what is free between them.
+    /// The bank around a run: its blocks, their neighbours, and what is free between them; all that lies
+    /// below, and all above, in one row.
     pub(crate) fn map(&self, run: &Range<usize>) -> Vec<MapRow> {
         let first = run.start.saturating_sub(NEIGHBOURS);
         let last = run.end.saturating_add(NEIGHBOURS).min(self.blocks.len());
@@ -168,7 +169,35 @@ impl<'a> Bank<'a> {
                 });
             }
         }
-        shortened(rows)
+        let mut map: Vec<MapRow> = self.left_out(0..first, 0..first).into_iter().collect();
+        map.extend(shortened(rows));
+        let count = self.blocks.len();
+        map.extend(self.left_out(last..count, last + 1..count + 1));
+        map
+    }
+
+    /// Blocks and the free stretches before blocks, in one row; none if there are none.
+    fn left_out(&self, blocks: Range<usize>, gaps: Range<usize>) -> Option<MapRow> {
+        let left_out = self.blocks.get(blocks)?;
+        let block = left_out.first()?;
+        let gaps = gaps.map(|at| self.span(&(at..at)));
+        let gaps: Vec<Range<u64>> = gaps.filter(|gap| !gap.is_empty()).collect();
+        let first_gap = gaps.first().map_or(u64::MAX, |gap| gap.start);
+        let bytes = left_out.iter().map(|block| block.size_bytes).sum::<u64>()
+            + gaps.iter().map(|gap| gap.end - gap.start).sum::<u64>();
+        let stands_for = (left_out.len() + gaps.len()) as u64;
+        Some(MapRow {
+            address: block.address.min(first_gap),
+            size_bytes: bytes,
+            // One that stands for itself only is shown as it is.
+            owner: Some(if stands_for == 1 {
+                block.owner.clone()
+            } else {
+                ttmem_api::BlockOwner::default()
+            }),
+            in_release: false,
+            stands_for,
+        })
     }
 }
 

@@ -15,11 +15,12 @@ pub(crate) fn explain(moment: &Moment, storage: &StorageRefused, explanation: &m
         StorageLimit::EndOfL1 => Verdict::Capacity,
         _in_use => Verdict::Clash,
     };
-    explanation.sentence = sentence(moment, storage, overlap_bytes);
     let in_the_way = (storage.met != StorageLimit::EndOfL1)
         .then_some(storage.buffers.as_ref())
         .flatten()
         .map(|buffers| in_the_way(storage, buffers));
+    let lowest = in_the_way.iter().flatten().next();
+    explanation.sentence = sentence(moment, storage, overlap_bytes, lowest);
     if let Some(in_the_way) = &in_the_way {
         let blocks: Vec<&HeldBlock> = in_the_way.iter().map(|each| &each.block).collect();
         explanation.holders = Some(holders::groups(&blocks));
@@ -59,7 +60,12 @@ fn in_the_way(storage: &StorageRefused, buffers: &[HeldBlock]) -> Vec<InTheWay> 
     found
 }
 
-fn sentence(moment: &Moment, storage: &StorageRefused, overlap_bytes: u64) -> String {
+fn sentence(
+    moment: &Moment,
+    storage: &StorageRefused,
+    overlap_bytes: u64,
+    lowest: Option<&InTheWay>,
+) -> String {
     let what = match storage.storage {
         StorageKind::CircularBuffers => "Circular buffers",
         StorageKind::DataflowBuffers => "Dataflow buffers",
@@ -90,7 +96,13 @@ fn sentence(moment: &Moment, storage: &StorageRefused, overlap_bytes: u64) -> St
              at {limit}."
         ),
         _l1_buffer => {
-            format!("{what} {owner} end at {end}, {by} beyond the lowest L1 buffer at {limit}.")
+            let whose = lowest
+                .filter(|lowest| lowest.block.address == storage.limit)
+                .and_then(|lowest| words::owner(&lowest.block.owner))
+                .map_or_else(String::new, |whose| format!(" of {whose}"));
+            format!(
+                "{what} {owner} end at {end}, {by} beyond the lowest L1 buffer{whose} at {limit}."
+            )
         }
     }
 }

@@ -285,7 +285,7 @@ fn a_clash_names_the_buffers_in_the_way() {
     assert_eq!(
         explained.sentence,
         "Circular buffers of program 3 (`ttnn.linear` at model.py:57) on cores [0-0 - 7-7] end at 3000 \
-         (0xbb8), 1000 B beyond the lowest L1 buffer at 2000 (0x7d0)."
+         (0xbb8), 1000 B beyond the lowest L1 buffer of a.py:1 (`ttnn.empty`) at 2000 (0x7d0)."
     );
     let in_the_way = explained.clash.unwrap().in_the_way.unwrap();
     let places: Vec<(u64, u64)> = in_the_way
@@ -294,6 +294,15 @@ fn a_clash_names_the_buffers_in_the_way() {
         .collect();
     assert_eq!(places, [(2000, 100), (2900, 100)]);
     assert_eq!(explained.holders.unwrap().len(), 2);
+    let of_nobody = |mut block: HeldBlock| {
+        block.owner = BlockOwner::default();
+        clash(Some(vec![block])).sentence
+    };
+    let sentence = of_nobody(block(2000, 100, "a.py:1", 1));
+    assert!(
+        sentence.ends_with("the lowest L1 buffer at 2000 (0x7d0)."),
+        "{sentence}"
+    );
     let unknown = clash(None);
     assert!(unknown.clash.unwrap().in_the_way.is_none());
     assert_eq!(unknown.unknown.len(), 1);

@@ -171,6 +171,7 @@ impl Lines {
                 row.in_release,
             )
         }));
+        self.put(Style::Detail, "x  release to make it fit");
     }
 
     /// Stretches of a bank; a cross stands before those to release.
@@ -324,7 +325,7 @@ fn whose(owner: &BlockOwner, failed: Option<u32>) -> String {
 
 fn row_owner(row: &MapRow, failed: Option<u32>) -> String {
     match &row.owner {
-        _ if row.stands_for > 1 => format!("{} stretches", count(row.stands_for)),
+        _ if row.stands_for > 1 => format!("… {} more, in use or free", count(row.stands_for)),
         Some(owner) => whose(owner, failed),
         None => "free".to_owned(),
     }

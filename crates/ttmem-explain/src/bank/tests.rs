@@ -123,6 +123,9 @@ proptest! {
             let rows = bank.map(&run);
             let gapless = rows.windows(2).all(|pair| pair[0].address + pair[0].size_bytes == pair[1].address);
             prop_assert!(gapless);
+            prop_assert_eq!(rows.iter().map(|row| row.size_bytes).sum::<u64>(), table.bank_bytes);
+            let crossed = rows.iter().filter(|row| row.in_release && row.stands_for == 1).count();
+            prop_assert!(crossed == run.len() || rows.iter().any(|row| row.stands_for > 1));
         }
     }
 

@@ -5,7 +5,9 @@ use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Region, Report};
-use ttmem_api::{LeakCandidates, LeftGroup, MemoryClass, Process, Released, short_line};
+use ttmem_api::{
+    Explanation, LeakCandidates, LeftGroup, MemoryClass, Process, Released, short_line,
+};
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time};
 use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
@@ -114,9 +116,8 @@ impl Page<'_, Report> {
         if contents.failures.is_empty() && contents.failures_not_kept == 0 {
             return String::new();
         }
-        let (full, brief) = contents
-            .failures
-            .split_at(contents.failures.len().min(MAX_EXPLAINED));
+        let failures = alike_once(&contents.failures);
+        let (full, brief) = failures.split_at(failures.len().min(MAX_EXPLAINED));
         let mut text = String::new();
         for failure in full {
             text.push_str(&format!("\n{}", self.explained(failure)));
@@ -351,6 +352,34 @@ impl Page<'_, Report> {
         text.push_str(&self.unknown());
         text
     }
+}
+
+/// Failures that are the same but for addresses and the number of the program, as those of a loop
+/// are, once each with how often they happened.
+fn alike_once(failures: &[Explanation]) -> Vec<Explanation> {
+    let what = |failure: &Explanation| {
+        let mut what = failure.clone();
+        (what.time, what.last_time, what.times) = (None, None, 0);
+        (what.holders, what.release, what.map, what.log) = (None, None, None, None);
+        (what.sentence, what.advice, what.unknown) = (String::new(), Vec::new(), Vec::new());
+        if let Some(clash) = &mut what.clash {
+            (clash.program, clash.storage_start, clash.in_the_way) = (None, None, None);
+            (clash.storage_end, clash.limit) = (0, 0);
+        }
+        what
+    };
+    let mut once: Vec<(Explanation, Explanation)> = Vec::new();
+    for failure in failures {
+        let what = what(failure);
+        match once.iter_mut().find(|(other, _first)| *other == what) {
+            Some((_what, first)) => {
+                first.times = first.times.saturating_add(failure.times);
+                first.last_time = first.last_time.max(failure.last_time);
+            }
+            None => once.push((what, failure.clone())),
+        }
+    }
+    once.into_iter().map(|(_what, first)| first).collect()
 }
 
 /// The operation, and the line of Python that called it.

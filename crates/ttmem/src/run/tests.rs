@@ -221,6 +221,31 @@ fn failures_come_first_each_with_its_sentence_and_few_in_full() {
     assert_eq!(report.json()["failures"].as_array().unwrap().len(), 5);
 }
 
+/// Each step of a loop is a program of its own, and fails alike.
+#[test]
+fn failures_that_are_alike_are_printed_once() {
+    let one = process(100, "python", &[device(0, 0)]);
+    let mut report = report(vec![device(0, 0)], vec![one]);
+    let clash = |program: u32, limit: u32, by: u32| {
+        format!(
+            "Statically allocated circular buffers in program {program} clash with L1 buffers on core \
+             range [0-0 - 7-3]. L1 buffer allocated at {limit} and static circular buffer region \
+             ends at {}\n",
+            limit + by
+        )
+    };
+    let log: String = (1..=5).map(|program| clash(program, 147_456, 64)).collect();
+    let log = log + &clash(6, 150_000, 64) + &clash(7, 147_456, 96);
+    report.contents.failures = ttmem_explain::log::read(log.as_bytes()).unwrap().failures;
+    assert_eq!(report.contents.failures.len(), 7);
+    let text = render::ran(&report, PLAIN);
+    assert_eq!(text.matches("CLASH").count(), 2, "{text}");
+    assert!(text.contains("CLASH · line 1 · 6 times\n"), "{text}");
+    assert!(text.contains("96 B too much"), "by another size\n{text}");
+    let all = report.json();
+    assert_eq!(all["failures"].as_array().unwrap().len(), 7);
+}
+
 #[test]
 fn what_grew_is_said_before_the_peaks_with_its_line() {
     let one = process(100, "python", &[device(0, 0)]);

@@ -76,9 +76,15 @@ impl Page<'_, Report> {
         let tracked = u64::try_from(report.processes.len()).unwrap_or(u64::MAX);
         let tracked = counted_as(tracked, "process", "processes");
         text.push_str(&format!("{tracked} tracked\n"));
-        if !ran.own_server {
+        // Of a single process on a server of nobody else there is nothing to tell apart.
+        if !ran.own_server && (report.has_other_users || report.processes.len() > 1) {
+            let users = if report.has_other_users {
+                "has other users"
+            } else {
+                "was not started for this run"
+            };
             let server = format!(
-                "The server on {} has other users: peaks are of one process of this run, END is of its processes.",
+                "The server on {} {users}: peaks are of one process of this run, END is of its processes.",
                 ran.socket.display()
             );
             text.push_str(&self.paint.detail(&sentence("", &server, self.width)));

@@ -60,6 +60,8 @@ pub(crate) struct Region {
 pub(crate) struct Report {
     pub(crate) ran: Ran,
     pub(crate) processes: Vec<Process>,
+    /// Whether processes that are not of this run lived beside it.
+    pub(crate) has_other_users: bool,
     /// Processes that may or may not have been part of this run.
     pub(crate) unknown_processes: usize,
     pub(crate) devices: Vec<DeviceUse>,
@@ -140,6 +142,7 @@ impl Report {
                 .filter(|_kind| ran.own_server)
                 .map(|(kind, times)| (kind.to_owned(), times))
                 .collect(),
+            has_other_users: watched.had_others,
             unknown_processes: watched.unknown.len(),
             contents: Contents::default(),
             processes,

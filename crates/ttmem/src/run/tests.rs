@@ -330,7 +330,44 @@ fn what_processes_left_is_told_even_if_the_server_forgot_them() {
     assert!(!text.contains("other users"), "{text}");
     report.ran.own_server = false;
     let text = render::ran(&report, PLAIN);
+    assert!(!text.contains("other users"), "{text}");
+    assert!(text.contains("was not started for this run"), "{text}");
+    report.has_other_users = true;
+    let text = render::ran(&report, PLAIN);
     assert!(text.contains("other users: peaks are of one\n"), "{text}");
+}
+
+/// A server remembers who has ended: only who lives beside the run uses it, too.
+#[test]
+fn other_users_are_those_who_live_beside_the_run() {
+    let other = process(NOBODY, "other", &[device(0, 1)]);
+    let mut ended = other.clone();
+    ended.state = ProcessState::Exited;
+    let own = process(4711, "python", &[device(0, 1)]);
+    for (before, comes, has_others) in [
+        (vec![], vec![], false),
+        (vec![ended.clone()], vec![], false),
+        (vec![other], vec![], true),
+        // This very process has no tag of the run.
+        (
+            vec![ended],
+            vec![process(std::process::id(), "test", &[])],
+            true,
+        ),
+    ] {
+        let mut watched = Watched::new(
+            Whose::Tagged("1-2".into()),
+            &snapshot(Vec::new(), before.clone()),
+        );
+        watched.program = Some(4711);
+        let processes = [before, comes, vec![own.clone()]].concat();
+        let after = snapshot(vec![device(0, 1)], processes);
+        watched.take(&after);
+        let report = Report::without_contents(ran(false), watched, &after);
+        let text = render::ran(&report, PLAIN);
+        assert!(report.is_tracked(), "{text}");
+        assert_eq!(text.contains("has other users"), has_others, "{text}");
+    }
 }
 
 #[test]

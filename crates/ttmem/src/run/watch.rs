@@ -50,11 +50,13 @@ pub(super) fn key(process: &Process) -> ProcessKey {
 pub(super) struct Watched {
     whose: Whose,
     /// The pid of the program itself, once it is known.
-    program: Option<u32>,
+    pub(super) program: Option<u32>,
     /// Processes of the run, as they were seen last.
     pub(super) processes: BTreeMap<ProcessKey, Process>,
     /// Processes that are not of the run.
     others: BTreeSet<ProcessKey>,
+    /// Whether one of these lived beside the run; a server remembers many that have ended.
+    pub(super) had_others: bool,
     /// Processes that came meanwhile and were gone before they could be asked whose they are.
     pub(super) unknown: BTreeSet<ProcessKey>,
     /// Devices that processes of the run were seen on.
@@ -68,11 +70,14 @@ impl Watched {
             Whose::All => BTreeSet::new(),
             Whose::Tagged(_tag) => before.processes.iter().map(key).collect(),
         };
+        let is_alive = |process: &Process| process.state != ProcessState::Exited;
+        let had_others = !others.is_empty() && before.processes.iter().any(is_alive);
         Self {
             whose,
             program: None,
             processes: BTreeMap::new(),
             others,
+            had_others,
             unknown: BTreeSet::new(),
             devices: BTreeSet::new(),
         }
@@ -120,6 +125,7 @@ impl Watched {
         let ours = has_tag(&environment, tag);
         if !ours {
             self.others.insert(key.clone());
+            self.had_others = true;
         }
         ours
     }

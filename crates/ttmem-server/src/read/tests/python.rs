@@ -74,7 +74,7 @@ fn a_failure_names_the_line_that_asked_and_the_lines_that_hold() {
     assert_eq!(failure.operation.as_deref(), Some("ttnn::add"));
     assert_eq!(failure.python.as_deref(), line);
     assert!(
-        failure.sentence.contains("ttnn::add at model.py:57"),
+        failure.sentence.contains("`ttnn::add` at model.py:57"),
         "{}",
         failure.sentence
     );

@@ -95,7 +95,10 @@ pub(crate) enum Command {
     ///
     /// Allowed to the process's user, the server's user and the superuser.
     Forget(ForgetOptions),
-    /// Set a mark, from which peaks are counted as well.
+    /// Set a mark: peaks are counted from it as well, and what grows from mark to mark is named.
+    ///
+    /// A program that sets one in each of its steps, as by running `ttmem mark step`, has its leaks
+    /// reported with their line and how much each step leaves behind.
     Mark(MarkOptions),
     /// Run a program and report what it used on every device.
     ///

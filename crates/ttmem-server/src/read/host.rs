@@ -28,8 +28,10 @@ static KNOWN: LazyLock<Mutex<HashMap<u32, (Instant, HostProcess)>>> = LazyLock::
 /// Users are renamed less often than processes come.
 const USERS_HOLD: Duration = Duration::from_secs(60);
 
-static USERS: LazyLock<Mutex<HashMap<u64, (Instant, Option<String>)>>> =
-    LazyLock::new(Mutex::default);
+static USERS: LazyLock<Mutex<Users>> = LazyLock::new(Mutex::default);
+
+/// By number: when it was read, and the name if there is one.
+type Users = HashMap<u64, (Instant, Option<String>)>;
 
 pub(super) fn process(pid: u32) -> HostProcess {
     let now = Instant::now();

@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 const ELLIPSIS: &str = "…";
+const ELLIPSIS_COLUMNS: usize = 1;
 
 #[must_use]
 pub fn width(text: &str) -> usize {
@@ -56,6 +57,13 @@ pub fn clip(text: &str, columns: usize) -> String {
 pub(crate) fn clip_front(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return clip(text, columns);
+    }
+    if let Some(room) = columns.checked_sub(ELLIPSIS_COLUMNS)
+        && is_plain(text)
+    {
+        let left_out = text.chars().count().saturating_sub(room);
+        let kept = text.char_indices().nth(left_out);
+        return [ELLIPSIS, kept.map_or("", |(place, _sign)| &text[place..])].concat();
     }
     let mut kept: Vec<&str> = Vec::new();
     let mut taken = 1;
@@ -175,6 +183,9 @@ mod tests {
             assert_eq!(cut("ab·─e", columns), (plain.to_owned(), other.to_owned()));
         }
         assert_eq!(clip("a\u{301}", 1), "a\u{301}");
+        for (columns, plain) in [(0, ""), (1, "…"), (3, "…─e"), (5, "ab·─e")] {
+            assert_eq!(clip_front("ab·─e", columns), plain, "{columns}");
+        }
     }
 
     #[test]

@@ -146,13 +146,16 @@ impl Question {
 
     pub(super) fn rows(&self, data: &Data, chosen: &Chosen, cursor: Cursor) -> BufferQuery {
         let step = cursor.page().max(1).next_multiple_of(STEP).min(WIDEST_STEP);
-        let offset = (cursor.next_top() / step).saturating_sub(1) * step;
+        let at = cursor.next_top() / step;
+        let offset = at.saturating_sub(1) * step;
+        // The step that is shown may reach into the next; above the first there is none.
+        let steps = if at == 0 { 2 } else { 3 };
         BufferQuery {
             sort: Some(self.sort),
             descending: self.descending,
             // Also of the first row: with an offset the server counts.
             offset: Some(offset),
-            limit: u32::try_from(3 * step).ok(),
+            limit: u32::try_from(steps * step).ok(),
             ..self.filters(data, chosen)
         }
     }

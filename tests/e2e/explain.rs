@@ -26,6 +26,8 @@ fn play(server: &TestServer, scenario: &str) -> bool {
     fs::write(&file, others.collect::<Vec<_>>().join("\n")).expect("a file");
     let output = ttmem()
         .args(["load", "--clients", "1", "--duration", "1", "--json"])
+        // Not at full speed: on a fast machine a log would be rotated away.
+        .args(["--rate", "20000"])
         .arg("--socket")
         .arg(server.socket())
         .arg("--scenario")
@@ -234,13 +236,15 @@ fn the_log_has_the_sentence_of_a_failure() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("log");
         let name = log.to_str().expect("text");
-        let server = TestServer::start(&["--log-file", name, "--log-format", format]);
+        let mut server = TestServer::start(&["--log-file", name, "--log-format", format]);
         assert!(play(&server, &scenario("fragmentation")));
         let sentence = newest(&server)["sentence"]
             .as_str()
             .expect("text")
             .to_owned();
-        drop(server);
+        // An orderly end: the log is written on a thread of its own.
+        server.signal("TERM");
+        assert!(server.wait().success());
         let text = fs::read_to_string(&log).expect("a log");
         let first = text.lines().find(|line| line.contains(&sentence));
         let first = first.unwrap_or_else(|| panic!("{sentence} is not in the {format} log"));

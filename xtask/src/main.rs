@@ -63,7 +63,7 @@ measurements:
   bench SUBJECT [--quick]     server, client, top, api or fair, as JSON
   ttnn-reports                programs on the real ttnn that run out of memory; writes the reports of them into
                               docs/explain.md
-  ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach.json
+  ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach*.json
 
 other:
   install --prefix DIR        installs libttmem, its headers, and its pkg-config and CMake packages

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Where the figures of the benchmark are kept.
-const FIGURES: &str = "docs/bench/attach.json";
+const FIGURES: &str = "docs/bench";
 
 /// The manual with the reports of failures.
 const EXPLAINED: &str = "docs/explain.md";

@@ -55,6 +55,18 @@ pub unsafe extern "C" fn probe_fingerprint() -> u64 {
     }
 }
 
+/// Sleeps, and says whether there is a fingerprint then: for a thread that outlives its interpreter.
+///
+/// # Safety
+/// Called by Python.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probe_late(milliseconds: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+    // SAFETY: called by Python.
+    let found = interpreter().map(|found| unsafe { found.fingerprint() });
+    println!("late: {found:?}");
+}
+
 /// Nanoseconds that a fingerprint takes here, by the mean of many.
 ///
 /// # Safety

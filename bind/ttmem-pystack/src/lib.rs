@@ -9,6 +9,9 @@
 //! through the kernel, which refuses a bad address instead of faulting, and checks the type of every
 //! object; if anything is not as expected the process gets no Python lines, and nothing else
 //! changes. Later walks read directly.
+//!
+//! One thing does free a thread's frames while it is inside a native call: the interpreter's end,
+//! for threads that nobody joined. Nothing is walked once it has begun.
 
 #![expect(
     unsafe_code,

@@ -11,6 +11,10 @@ use std::ffi::c_int;
 /// Frames that are looked at; a recursion can be deeper.
 pub(crate) const MAX_FRAMES: usize = 8192;
 
+/// Frames that are walked between two looks at whether the interpreter ends: well below the time
+/// that it takes from saying so to freeing anything.
+const FRAMES_PER_LOOK: usize = 8;
+
 /// Bytes of a line table that are read; a module of a million lines has more.
 const MAX_TABLE: usize = 1 << 24;
 
@@ -86,13 +90,13 @@ impl<M: Memory> Walk<'_, M> {
     #[inline]
     fn each(&self, thread: usize, mut see: impl FnMut(Place) -> Option<()>) -> Result<()> {
         let mut frame = self.innermost(thread).ok_or(Unexpected)?;
-        for _count in 0..MAX_FRAMES {
+        for count in 0..MAX_FRAMES {
             if frame == 0 {
                 return Ok(());
             }
             // An interpreter that ends frees what is walked here, some steps after it says so.
             // SAFETY: it only reads a global, and may be called without the GIL.
-            if unsafe { (self.is_finalizing)() } != 0 {
+            if count % FRAMES_PER_LOOK == 0 && unsafe { (self.is_finalizing)() } != 0 {
                 return Err(Unexpected);
             }
             if let Some(place) = self.place(frame)? {

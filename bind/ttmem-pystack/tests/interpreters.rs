@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stacks.py");
+const STACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stacks.py");
+const ENDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ending.py");
 const MINORS: std::ops::RangeInclusive<u32> = 10..=13;
 
 /// The library that `examples/pystack_probe.rs` becomes.
@@ -46,19 +47,23 @@ fn interpreters() -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-#[test]
-fn every_interpreter_gives_the_stacks_that_python_gives() {
+/// Runs a script in every interpreter; what each of them printed has to have a text in it.
+fn in_every_interpreter(script: &str, expected: &str) {
     let interpreters = interpreters();
     for (version, program) in &interpreters {
         let output = Command::new(program)
-            .arg(SCRIPT)
+            .arg(script)
             .arg(probe())
             .output()
             .expect("it was started before");
         let (out, err) = (output.stdout, output.stderr);
         let said = String::from_utf8_lossy(&out) + String::from_utf8_lossy(&err);
-        assert!(output.status.success(), "{version}: {said}");
-        assert!(said.contains("ok of "), "{version}: {said}");
+        assert!(
+            output.status.success(),
+            "{version}: {}: {said}",
+            output.status
+        );
+        assert!(said.contains(expected), "{version}: {said}");
         println!("{version}: {}", said.lines().next().unwrap_or_default());
     }
     if interpreters.is_empty() {
@@ -68,4 +73,14 @@ fn every_interpreter_gives_the_stacks_that_python_gives() {
         );
         println!("skipped: no Python from 3.10 to 3.13");
     }
+}
+
+#[test]
+fn every_interpreter_gives_the_stacks_that_python_gives() {
+    in_every_interpreter(STACKS, "ok of ");
+}
+
+#[test]
+fn a_thread_that_outlives_its_interpreter_is_not_walked() {
+    in_every_interpreter(ENDING, "late: Ok(Ok(None))");
 }

@@ -233,6 +233,24 @@ def fingerprints():
         del space
     merged = set().union(*seen.values())
     assert len(merged) >= 250, len(merged)
+    # The same again, with the gap in the middle of a longer body.
+    seen = set()
+    for blank in range(100):
+        space = {"fingerprint": fingerprint}
+        body = " x = 1\n" * 20
+        exec(f"def f():\n{body}" + "\n" * blank + f" y = fingerprint()\n{body} return y", space)
+        seen.add(space["f"]())
+        del space
+    assert len(seen) == 100, len(seen)
+    # The same source in files whose long names differ in their folder alone.
+    seen = set()
+    for folder in range(100):
+        space = {"fingerprint": fingerprint}
+        name = f"/models/{folder:03}/" + "long_" * 20 + "name.py"
+        exec(compile("def f(): return fingerprint()", name, "exec"), space)
+        seen.add(space["f"]())
+        del space
+    assert len(seen) == 100, len(seen)
 
 
 def storm():

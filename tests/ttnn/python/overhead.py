@@ -3,7 +3,7 @@
 Tracking is paused and resumed inside one process. Afterwards the accounts are compared once more:
 the costs are those of tracking that is exact. Nothing is asserted about times.
 
-The summary is a table for people; the figures are in `attach.json` beside it.
+The summary is a table for people; the figures are in a JSON file beside it.
 """
 
 import dataclasses
@@ -163,23 +163,29 @@ def table(rows):
     return "\n".join(lines)
 
 
-def main():
+def growth(bench, device):
+    """Whether what lives makes it dearer."""
+    growth_with_programs(bench, device)
+    growth_with_buffers(bench, device)
+
+
+def main(name, *parts):
+    """Measures some parts, and writes what came of them: the figures under a name."""
     arguments = Arguments.of_command_line()
     device = open_board(arguments)
     check = Check()
     check.watch(device)
     bench = Bench(check)
-    operations(bench, device)
-    growth_with_programs(bench, device)
-    growth_with_buffers(bench, device)
+    for part in parts:
+        part(bench, device)
     close_board(device, arguments)
-    figures = os.path.join(os.path.dirname(arguments.summary), "attach.json")
+    figures = os.path.join(os.path.dirname(arguments.summary), f"{name}.json")
     with open(figures, "w", encoding="utf-8") as file:
-        json.dump({"bench": "attach", "ttnn": version("ttnn"), "rows": bench.rows}, file, indent=2)
+        json.dump({"bench": name, "ttnn": version("ttnn"), "rows": bench.rows}, file, indent=2)
         file.write("\n")
     with open(arguments.summary, "w", encoding="utf-8") as summary:
         summary.write(table(bench.rows))
 
 
 if __name__ == "__main__":
-    main()
+    main("attach", operations, growth)

@@ -11,7 +11,7 @@
 //! * `ttmem-ttnn reports FOLDER MANUAL` runs the programs that fail, and writes their reports into the
 //!   manual.
 //! * `ttmem-ttnn bench FOLDER FIGURES` measures what tracking costs, says it in a table, and
-//!   puts the figures into a file.
+//!   puts the figures into files of a folder.
 //! * `ttmem-ttnn matrix FOLDER PAGE [VERSION]...` tries every published wheel and writes the table;
 //!   with versions it tries those and prints it.
 //!
@@ -30,7 +30,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use harness::behaviour::{self, Behaviour, run_behaviour};
 use harness::matrix::{Matrix, all_wheels, table};
-use harness::programs::{BENCH, BENCH_BOARD, BENCH_FIGURES, Selection};
+use harness::programs::{BENCH_BOARD, BENCHES, Selection};
 use harness::provision::{MissingPython, TtnnEnvironment, cache_folder, provision};
 use harness::reports;
 use harness::session::Session;
@@ -161,10 +161,13 @@ fn session_of(tools: &Path, programs: &Path, wheel: WheelVersion) -> anyhow::Res
 
 fn bench(tools: &Path, programs: &Path, figures: &Path) -> anyhow::Result<()> {
     let session = session(tools, programs)?;
-    println!("{}", session.run(BENCH_BOARD, BENCH)?);
-    let written = session.run_folder(BENCH_BOARD, BENCH).join(BENCH_FIGURES);
-    std::fs::copy(&written, figures)
-        .with_context(|| format!("cannot copy {} to {}", written.display(), figures.display()))?;
+    for bench in BENCHES {
+        println!("{}", session.run(BENCH_BOARD, bench.program)?);
+        let folder = session.run_folder(BENCH_BOARD, bench.program);
+        let (written, kept) = (folder.join(bench.figures), figures.join(bench.figures));
+        std::fs::copy(&written, &kept)
+            .with_context(|| format!("cannot copy {} to {}", written.display(), kept.display()))?;
+    }
     Ok(())
 }
 

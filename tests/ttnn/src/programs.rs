@@ -41,59 +41,68 @@ pub struct Program {
     pub needs_mesh: bool,
 }
 
-/// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 27] = {
-    const fn on_any(name: &'static str) -> Program {
-        Program {
-            name,
-            needs_mesh: false,
-        }
+const fn on_any(name: &'static str) -> Program {
+    Program {
+        name,
+        needs_mesh: false,
     }
-    [
-        on_any("layouts"),
-        on_any("operations"),
-        on_any("every_operation"),
-        on_any("storage"),
-        on_any("rings"),
-        on_any("slow_dispatch"),
-        on_any("named_buffers"),
-        on_any("inside_tensors"),
-        on_any("program_cache"),
-        on_any("frees_in_captures"),
-        on_any("threads"),
-        on_any("out_of_memory"),
-        on_any("global_buffers"),
-        on_any("scratchpads"),
-        on_any("clashes"),
-        on_any("explained"),
-        on_any("alive_at_close"),
-        on_any("no_bytes"),
-        on_any("no_small_region"),
-        on_any("per_core"),
-        on_any("reopened_sizes"),
-        on_any("reopened_grids"),
-        on_any("stacks"),
-        on_any("python_lines"),
-        on_any("leaking"),
-        Program {
-            name: "sub_meshes",
-            needs_mesh: true,
-        },
-        on_any("random_ops"),
-    ]
-};
+}
 
-/// The program that measures what tracking costs; it is none of those that compare accounts.
-pub const BENCH: Program = Program {
-    name: "overhead",
-    needs_mesh: false,
-};
+/// Every program, the quick ones first.
+pub const PROGRAMS: [Program; 27] = [
+    on_any("layouts"),
+    on_any("operations"),
+    on_any("every_operation"),
+    on_any("storage"),
+    on_any("rings"),
+    on_any("slow_dispatch"),
+    on_any("named_buffers"),
+    on_any("inside_tensors"),
+    on_any("program_cache"),
+    on_any("frees_in_captures"),
+    on_any("threads"),
+    on_any("out_of_memory"),
+    on_any("global_buffers"),
+    on_any("scratchpads"),
+    on_any("clashes"),
+    on_any("explained"),
+    on_any("alive_at_close"),
+    on_any("no_bytes"),
+    on_any("no_small_region"),
+    on_any("per_core"),
+    on_any("reopened_sizes"),
+    on_any("reopened_grids"),
+    on_any("stacks"),
+    on_any("python_lines"),
+    on_any("leaking"),
+    Program {
+        name: "sub_meshes",
+        needs_mesh: true,
+    },
+    on_any("random_ops"),
+];
 
-/// The board it runs on: the one with the least to do besides.
+/// A program that measures what tracking costs; it is none of those that compare accounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench {
+    pub program: Program,
+    /// The file with its figures, in the folder that it runs in.
+    pub figures: &'static str,
+}
+
+pub const BENCHES: [Bench; 2] = [
+    Bench {
+        program: on_any("overhead"),
+        figures: "attach.json",
+    },
+    Bench {
+        program: on_any("overhead_python"),
+        figures: "attach-python.json",
+    },
+];
+
+/// The board they run on: the one with the least to do besides.
 pub const BENCH_BOARD: TestBoard = BOARDS[0];
-
-/// The file with its figures, in the folder that it runs in.
-pub const BENCH_FIGURES: &str = "attach.json";
 
 /// The programs and boards to run, each with each.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,7 +57,8 @@ pub(crate) fn build_for_tests() -> anyhow::Result<()> {
 /// Runs a program to its end, with its output where ours goes.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
-    println!("$ {shown}");
+    // Not to stdout: that is for what the program prints, which may be kept in a file.
+    eprintln!("$ {shown}");
     let status = command
         .status()
         .with_context(|| format!("cannot start `{shown}`"))?;

@@ -55,11 +55,12 @@ impl View {
             }
             shown
         });
-        let failures = self.failures.map(|moment| {
+        let mut failures = Failures::clone(&self.failures);
+        for moment in failures.moments_mut() {
             if !may_see(&moment.identity) {
-                moment.hide_names();
+                Arc::make_mut(moment).hide_names();
             }
-        });
+        }
         Self {
             processes: Table::new(processes.view()),
             departed: Arc::new(departed.collect()),
@@ -88,17 +89,6 @@ impl DepartedView {
         self.names_are_hidden = true;
         self.left_at_close = Arc::new(self.left_at_close.without_names());
         self.left_at_exit = Arc::new(self.left_at_exit.without_names());
-    }
-}
-
-impl Failures {
-    /// The same with each moment changed.
-    fn map(&self, change: impl Fn(&mut crate::FailureMoment)) -> Self {
-        let mut shown = self.clone();
-        for moment in shown.moments_mut() {
-            change(Arc::make_mut(moment));
-        }
-        shown
     }
 }
 

@@ -291,7 +291,7 @@ fn goodbye_releases_at_once_and_what_was_held_is_listed() {
     wait_until("it is in the log", || {
         server
             .log()
-            .contains("Exited cleanly, released 2 buffers (0.09375 MB)")
+            .contains("Exited, released 2 buffers (0.09375 MB)")
     });
 }
 

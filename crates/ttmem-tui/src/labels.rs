@@ -116,8 +116,8 @@ pub fn held_at_exit(how: &str, released: &Released) -> String {
 #[must_use]
 pub fn departure(reason: &str) -> &str {
     match reason {
-        // The second word is that of older servers.
-        "exited" | "goodbye" => "exited cleanly",
+        // Of older servers. With which code it exited, the server does not know.
+        "goodbye" => "exited",
         "replaced" => "replaced by another program",
         "forgotten" => "forgotten on request",
         other => other,

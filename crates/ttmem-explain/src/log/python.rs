@@ -55,6 +55,8 @@ impl Traceback {
                 self.frame = Some(frame);
             }
             self.last_line = number;
+        } else if is_anothers_end(text) {
+            self.frame = None;
         } else {
             self.source(number, text);
             return self.pytest_line(number, text);
@@ -117,6 +119,16 @@ fn place(frame: Option<Frame>) -> Option<Place> {
         python: Some(frame.python),
         operation: frame.operation,
     })
+}
+
+/// The exception at the end of a traceback that no message of the runtime ends: those are of one type.
+fn is_anothers_end(text: &str) -> bool {
+    let Some((before, _message)) = text.split_once("Error: ") else {
+        return false;
+    };
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let name = before.trim_end_matches(is_part).len();
+    &before[name..] != "Runtime" && !text.starts_with("E ")
 }
 
 /// The heading of a failed test.

@@ -16,7 +16,7 @@ const MAX_MESSAGE_BYTES: usize = 4 << 10;
 const MAX_OPEN: usize = 32;
 
 /// What shows where Python was.
-const TRACEBACK_MARKS: [&str; 5] = ["Traceback (", "File \"", ".py:", "____", "ttnn."];
+const TRACEBACK_MARKS: [&str; 6] = ["Traceback (", "File \"", ".py:", "____", "ttnn.", "Error: "];
 
 /// A message whose end is not certain yet.
 #[derive(Debug)]

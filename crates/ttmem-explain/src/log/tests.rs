@@ -698,6 +698,25 @@ fn wrapping_colours_and_prefixes_change_nothing() {
 }
 
 #[test]
+fn a_traceback_that_ended_with_another_exception_is_not_a_messages() {
+    let message = out_of_memory(4096, "L1", 1, 4096, 8192, [8192, 0, 0]);
+    for (exception, python) in [
+        ("ValueError: no such model", None),
+        ("huggingface_hub.errors.HTTPError: 404", None),
+        (
+            "RuntimeError: TT_FATAL @ a.cpp:1: false",
+            Some("load.py:3 load"),
+        ),
+    ] {
+        let log = format!(
+            "Traceback (most recent call last):\n  File \"load.py\", line 3, in load\n    \
+             return ttnn.load(name)\n{exception}\ninfo:\n{message}\n"
+        );
+        assert_eq!(only(&log).python.as_deref(), python, "{log}");
+    }
+}
+
+#[test]
 fn the_line_of_python_is_the_users_innermost() {
     let message = out_of_memory(
         26_542_080,

@@ -174,35 +174,21 @@ fn a_failure_stays_when_its_process_is_gone() {
 }
 
 #[test]
-fn failures_of_one_process_do_not_push_out_anothers_of_its_user() {
-    let (mut world, model) = World::n150();
-    world.by(model).tell(refused(Class::L1, 0, 1 << 20));
-    let mut other = identity("other", Source::Attached, "");
-    other.pid = Some(77);
-    let other = Process(world.ledger.get_mut().join(other));
-    world.by(other).chip(0, &Board::N150);
-    for need in 0..100 {
-        world.by(other).tell(refused(Class::L1, 0, 4096 + need));
+fn many_failures_do_not_push_out_those_of_another_process_or_user() {
+    for uid in [None, Some(65_534)] {
+        let (mut world, model) = World::n150();
+        world.by(model).tell(refused(Class::L1, 0, 1 << 20));
+        let mut other = identity("other", Source::Attached, "");
+        other.pid = Some(77);
+        other.uid = uid.unwrap_or(other.uid);
+        let other = Process(world.ledger.get_mut().join(other));
+        world.by(other).chip(0, &Board::N150);
+        for need in 0..100 {
+            world.by(other).tell(refused(Class::L1, 0, 4096 + need));
+        }
+        let view = world.view();
+        assert_eq!((view.failures.len(), view.failures.omitted), (64, 37));
+        let oldest = view.failures.iter().last().unwrap();
+        assert_eq!(&*oldest.identity.name, "model", "user {uid:?}");
     }
-    let view = world.view();
-    assert_eq!((view.failures.len(), view.failures.omitted), (64, 37));
-    let oldest = view.failures.iter().last().unwrap();
-    assert_eq!(&*oldest.identity.name, "model");
-}
-
-#[test]
-fn one_users_failures_do_not_push_out_anothers() {
-    let (mut world, model) = World::n150();
-    world.by(model).tell(refused(Class::L1, 0, 1 << 20));
-    let mut other = identity("other", Source::Attached, "");
-    other.uid = 65_534;
-    let other = Process(world.ledger.get_mut().join(other));
-    world.by(other).chip(0, &Board::N150);
-    for need in 0..100 {
-        world.by(other).tell(refused(Class::L1, 0, 4096 + need));
-    }
-    let view = world.view();
-    assert_eq!((view.failures.len(), view.failures.omitted), (64, 37));
-    let oldest = view.failures.iter().last().unwrap();
-    assert_eq!(&*oldest.identity.name, "model");
 }

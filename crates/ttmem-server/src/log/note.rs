@@ -118,7 +118,7 @@ fn write_departure(out: &mut String, pid: OrUnknown<u32>, exit: &Exit) -> fmt::R
     let kernel_mb = megabytes(kernel_bytes);
     let why = match exit.departure {
         Departure::Ended => "Ended",
-        Departure::Exited => "Exited cleanly",
+        Departure::Exited => "Exited",
         Departure::Replaced => "Replaced by another program",
         Departure::Forgotten => "Forgotten on request",
     };

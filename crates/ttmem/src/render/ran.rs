@@ -110,7 +110,11 @@ impl Page<'_, Report> {
     /// What is held after the end: mostly nothing, which needs no table.
     fn end(&self) -> String {
         if self.document.devices.iter().all(DeviceUse::is_empty) {
-            return "\nEND: nothing is held\n".to_owned();
+            let why = match self.document.leak_candidates.buffers {
+                0 => "",
+                _some => ": what was left went with the devices",
+            };
+            return format!("\nEND: nothing is held{why}\n");
         }
         let devices = self.document.devices.iter();
         self.sizes("END", devices.map(|device| (device.id, device.end)))

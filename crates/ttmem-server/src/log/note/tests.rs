@@ -34,7 +34,7 @@ fn a_departure_takes_one_line() {
     };
     for (departure, why) in [
         (Departure::Ended, "Ended"),
-        (Departure::Exited, "Exited cleanly"),
+        (Departure::Exited, "Exited"),
         (Departure::Replaced, "Replaced by another program"),
         (Departure::Forgotten, "Forgotten on request"),
     ] {

@@ -28,7 +28,7 @@ const MAX_GROUPS: usize = 10;
 const MAX_EXPLAINED: usize = 3;
 
 /// Stands where the runtime named no operation.
-const UNKNOWN: &str = "no operation known";
+const UNKNOWN: &str = "other or unknown operations";
 
 /// Characters of the command in the title: enough to know it again.
 const COMMAND_WIDTH: usize = 100;

@@ -177,7 +177,7 @@ fn a_peak_is_shown_with_what_was_live_then_and_what_was_left_with_its_origin() {
     for part in [
         "DRAM at its peak: 84.0 MiB on each of 8 devices, 1970-01-01 00:00:01\n",
         "  48.0 MiB        1   ttnn.empty at model.py:12\n",
-        "   3.0 MiB        1   no operation known\n",
+        "   3.0 MiB        1   other or unknown operations\n",
         "  and 3 buffers with 9.0 MiB\n",
         "held at close: 2 buffers, 4.0 KiB\n",
         "   4.0 KiB        2   L1 buffers of ttnn.add\n",

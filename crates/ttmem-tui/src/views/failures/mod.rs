@@ -1,7 +1,7 @@
 //! What failed, and why: every refused allocation and program that the server keeps, newest first.
 //!
-//! The list has one line for each. Enter shows all that is known of one, and there the map of its
-//! device, in which a clash is drawn.
+//! The list has one line for each, and below it what is known of the chosen one, as far as there is
+//! room. Enter shows all of it, and there the map of its device, in which a clash is drawn.
 
 #[cfg(test)]
 mod tests;
@@ -14,9 +14,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::widgets::{
-    Canvas, Cell, Column, Cursor, Prompt, Table, above, below, panel, row_of, text,
-};
+use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, above, below, panel, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{Explanation, Timestamp, Verdict};
 
@@ -29,11 +27,11 @@ const COLUMNS: &[Column] = &[
     Column::words("WHAT", 30, 0).growing(),
 ];
 
-/// Rows of the panel with the sentence of the chosen failure, below the list.
-const SENTENCE_ROWS: u16 = 6;
-
 /// Rows of a screen below which the list has all of it.
-const ROOM_FOR_SENTENCE: u16 = 14;
+const ROOM_FOR_PANEL: u16 = 14;
+
+/// Rows that the list has at least: its heading, and a failure with one before and one after it.
+const LIST_ROWS: u16 = 4;
 
 /// What tells a failure from the others, however many come after it.
 type Which = (Option<Timestamp>, Option<u32>);
@@ -164,27 +162,20 @@ impl Failures {
         }
         canvas.line(row_of(area, 0), &head);
         let mut list = below(area, 1);
-        if list.height >= ROOM_FOR_SENTENCE {
-            let rows = list.height - SENTENCE_ROWS;
-            self.draw_sentence(canvas, below(list, rows), data);
+        if list.height >= ROOM_FOR_PANEL
+            && let Some(failure) = self.chosen(data)
+        {
+            let wanted = u16::try_from(failures.len() + 1).unwrap_or(u16::MAX);
+            let rows = wanted.clamp(LIST_ROWS, list.height / 2);
+            let title = verdict(failure.verdict);
+            let place = (below(list, rows), title, false);
+            draw_in_full(canvas, place, failure, &mut Cursor::default());
             list = above(list, rows);
         }
         let table = Table::of(COLUMNS);
         table.draw_all(canvas, list, &mut self.cursor, &failures, |failure| {
             cells(failure, data)
         });
-    }
-
-    fn draw_sentence(&self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
-        let Some(failure) = self.chosen(data) else {
-            return;
-        };
-        let inside = panel(canvas, area, verdict(failure.verdict), false);
-        let mut lines = text::wrap(&failure.sentence, usize::from(inside.width));
-        lines.extend(failure.python.clone());
-        for (line, row) in lines.iter().zip(inside.rows()) {
-            canvas.text(row, line, Ink::Text);
-        }
     }
 
     fn draw_explanation(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
@@ -195,29 +186,39 @@ impl Failures {
         };
         let age = age(&failure, data);
         let title = format!("failure {} of {count}, {age} ago", place + 1);
-        let inside = panel(canvas, area, &title, true);
-        let lines = explanation::in_full(&failure, usize::from(inside.width));
-        scroll.keep_in_text(lines.len(), inside.height);
-        for ((style, line), row) in lines.iter().skip(scroll.place()).zip(inside.rows()) {
-            let ink = match style {
-                Style::Heading => Ink::Strong,
-                Style::Text => Ink::Text,
-                Style::Detail => Ink::Faint,
-                Style::Marked => Ink::Warning,
-            };
-            canvas.text(row, line, ink);
-        }
-        let more = scroll.below();
-        if more > 0 && area.height > 2 {
-            let more = format!(" {} below ", format::counted(more, "more line"));
-            let row = Rect::new(
-                area.x + 2,
-                area.bottom() - 1,
-                area.width.saturating_sub(4),
-                1,
-            );
-            canvas.text(row, more, Ink::Faint);
-        }
+        draw_in_full(canvas, (area, &title, true), &failure, scroll);
+    }
+}
+
+/// All that is known of a failure, in a panel with a title, which may have the focus.
+fn draw_in_full(
+    canvas: &mut Canvas<'_>,
+    (area, title, has_focus): (Rect, &str, bool),
+    failure: &Explanation,
+    scroll: &mut Cursor,
+) {
+    let inside = panel(canvas, area, title, has_focus);
+    let lines = explanation::in_full(failure, usize::from(inside.width));
+    scroll.keep_in_text(lines.len(), inside.height);
+    for ((style, line), row) in lines.iter().skip(scroll.place()).zip(inside.rows()) {
+        let ink = match style {
+            Style::Heading => Ink::Strong,
+            Style::Text => Ink::Text,
+            Style::Detail => Ink::Faint,
+            Style::Marked => Ink::Warning,
+        };
+        canvas.text(row, line, ink);
+    }
+    let more = scroll.below();
+    if more > 0 && area.height > 2 {
+        let more = format!(" {} below ", format::counted(more, "more line"));
+        let row = Rect::new(
+            area.x + 2,
+            area.bottom() - 1,
+            area.width.saturating_sub(4),
+            1,
+        );
+        canvas.text(row, more, Ink::Faint);
     }
 }
 
@@ -252,7 +253,7 @@ fn cells(failure: &Explanation, data: &Data) -> Vec<Cell> {
 
 impl View for Failures {
     fn keys(&self) -> &'static [KeyHelp] {
-        const LIST: &[KeyHelp] = &[("Enter", "why"), ("j k", "choose"), ("/", "find")];
+        const LIST: &[KeyHelp] = &[("Enter", "all of it"), ("j k", "choose"), ("/", "find")];
         const OPENED: &[KeyHelp] = &[
             ("Enter", "memory map"),
             ("Esc", "list"),

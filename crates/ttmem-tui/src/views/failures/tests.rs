@@ -40,6 +40,17 @@ fn screens_of_explanations() {
 }
 
 #[test]
+fn below_the_list_stands_what_is_known_of_the_chosen_one() {
+    let data = WORLD.data();
+    let mut view = Failures::default();
+    press(&mut view, &data, &[Key::Down]);
+    let screen = drawn(&mut view, &data, &Chosen::default(), SIZES[1]);
+    for part in ["3 failures", "program 453", "0x98000", "model.py:43"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+}
+
+#[test]
 fn the_chosen_failure_stays_chosen_when_another_comes() {
     let mut data = WORLD.data();
     let mut view = Failures::default();

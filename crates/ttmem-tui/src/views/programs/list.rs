@@ -9,7 +9,7 @@ use crate::widgets::{Cell, Column, Fact, Sort};
 use ttmem_api::{BinaryState, ProgramDevice, ProgramRow, Timestamp, user_frame};
 
 pub(super) const COLUMNS: &[Column] = &[
-    Column::words("PROGRAM", 18, 0).growing(),
+    Column::words("PROGRAM", 21, 0).growing(),
     Column::words("OWNER", 14, 6),
     Column::words("KIND", 11, 7),
     Column::figures("CORES", 5, 3),

@@ -45,9 +45,13 @@ pub fn counted_as(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// Ids in the order given, neighbours as `0-7`.
+/// Ids by number, neighbours as `0-7`. A mesh has its devices in the order of its coordinates, which
+/// nobody reads.
 #[must_use]
 pub fn ids(ids: &[u32]) -> String {
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
     let runs = ids.chunk_by(|id, next| id.checked_add(1) == Some(*next));
     let runs = runs.map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),
@@ -148,8 +152,9 @@ mod tests {
         assert_eq!(ids(&[]), "");
         assert_eq!(ids(&[3]), "3");
         assert_eq!(ids(&[0, 1, 2, 3, 6, 8, 9]), "0-3,6,8-9");
-        assert_eq!(ids(&[4, 0, 2, 6]), "4,0,2,6");
-        assert_eq!(ids(&[u32::MAX - 1, u32::MAX, 0]), "4294967294-4294967295,0");
+        assert_eq!(ids(&[4, 0, 2, 6, 5, 1, 3, 7]), "0-7");
+        assert_eq!(ids(&[4, 0, 4, 2, 6]), "0,2,4,6");
+        assert_eq!(ids(&[u32::MAX - 1, u32::MAX, 0]), "0,4294967294-4294967295");
     }
 
     #[test]

@@ -275,7 +275,8 @@ impl LedgerThread {
         }
         let devices = moment.devices.iter();
         let device_ids = devices.filter_map(|device| self.ledger.logical_id(*device));
-        let device_ids = device_ids.collect();
+        let mut device_ids: Vec<u32> = device_ids.collect();
+        device_ids.sort_unstable();
         self.collect_entries(slot);
         self.note(Note::Failed(FailedNote { moment, device_ids }));
     }

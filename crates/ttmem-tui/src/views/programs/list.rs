@@ -96,7 +96,9 @@ pub(super) fn facts(row: &ProgramRow, data: &Data, theme: Theme) -> Vec<Fact> {
         text("reuses", count(most(row, |on| on.binary_reuses))),
         text("", String::new()),
     ];
-    facts.extend(row.devices.iter().map(|on| on_device(on, theme)));
+    let mut devices: Vec<&ProgramDevice> = row.devices.iter().collect();
+    devices.sort_by_key(|on| on.id);
+    facts.extend(devices.into_iter().map(|on| on_device(on, theme)));
     facts
 }
 

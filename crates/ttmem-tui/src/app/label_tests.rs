@@ -3,6 +3,7 @@
 use super::state::App;
 use crate::data::Data;
 use crate::format::bytes;
+use crate::input::{Input, Key};
 use crate::labels;
 use crate::testing::screen::{THEME, text};
 use crate::testing::world::{Names, World};
@@ -67,7 +68,12 @@ fn of_devices(data: &Data, figures: impl Fn(&Device) -> Vec<Option<u64>>) -> BTr
     devices.flat_map(figures).flatten().map(bytes).collect()
 }
 
-fn screens(world: World, mut each: impl FnMut(Tab, &str, &Data)) {
+fn screens(world: World, each: impl FnMut(Tab, &str, &Data)) {
+    screens_after(&[], world, each);
+}
+
+/// Each view at each size, with some keys pressed.
+fn screens_after(keys: &[Key], world: World, mut each: impl FnMut(Tab, &str, &Data)) {
     let data = world.data();
     for tab in Tab::ALL {
         for (columns, rows) in SIZES {
@@ -78,6 +84,10 @@ fn screens(world: World, mut each: impl FnMut(Tab, &str, &Data)) {
             }
             let mut canvas = Buffer::empty(Rect::new(0, 0, columns, rows));
             app.draw(&mut canvas, &[], now);
+            for key in keys {
+                app.handle(Input::Key(*key));
+                app.draw(&mut canvas, &[], now);
+            }
             each(tab, &text(&canvas), &data);
         }
     }
@@ -123,6 +133,12 @@ fn every_label_is_the_figure_that_it_says() {
             if tab == Tab::Device {
                 check("occupied", &occupied);
             }
+            if tab == Tab::Overview {
+                check(
+                    "peak ",
+                    &of_devices(data, |device| vec![Some(device.dram.peak_bytes)]),
+                );
+            }
             let fragmented: BTreeSet<String> = data
                 .devices()
                 .iter()
@@ -145,12 +161,79 @@ fn every_label_is_the_figure_that_it_says() {
         "hold CBs of",
         "largest fit",
         "occupied",
+        "peak ",
     ];
     assert_eq!(
         seen.into_iter().collect::<Vec<_>>(),
         all,
         "labels that no screen had"
     );
+}
+
+/// The part of a line below a heading, which ends where the heading ends.
+fn cell<'s>(line: &'s str, headings: &str, heading: &str) -> Option<&'s str> {
+    let end = headings[..headings.find(heading)? + heading.len()]
+        .chars()
+        .count();
+    let end = line
+        .char_indices()
+        .nth(end)
+        .map_or(line.len(), |(at, _)| at);
+    let mut words = line[..end].rsplit(' ');
+    let unit = words.next()?;
+    Some(&line[end - unit.len() - 1 - words.next()?.len()..end])
+}
+
+/// What a process has on its fullest device, and its peak: of that device, not of another one.
+#[test]
+fn the_peak_of_a_process_is_of_the_device_beside_it() {
+    let mut seen = 0;
+    for world in WORLDS {
+        screens(world, |tab, screen, data| {
+            let headings = screen.lines().find(|line| line.contains("ITS PEAK"));
+            let Some(headings) = headings.filter(|_| tab == Tab::Processes) else {
+                return;
+            };
+            for process in data.processes().iter().filter(|one| one.released.is_none()) {
+                let pid = format!(" {} ", process.pid.unwrap());
+                let mut rows = screen.lines().skip_while(|line| *line != headings);
+                let line = rows.find(|line| line.contains(&pid));
+                let Some((line, (on, peak))) = line.zip(labels::fullest(&process.devices)) else {
+                    continue;
+                };
+                seen += 1;
+                let cell = |heading| cell(line, headings, heading);
+                assert_eq!(
+                    cell("ON FULLEST"),
+                    Some(bytes(on.dram_bytes).as_str()),
+                    "{screen}"
+                );
+                assert_eq!(cell("ITS PEAK"), peak.map(bytes).as_deref(), "{screen}");
+            }
+        });
+    }
+    assert!(seen > 50, "{seen} rows");
+}
+
+/// Of what was held at exit, buffers stand apart from storage of programs.
+#[test]
+fn what_was_held_at_exit_is_of_buffers() {
+    let mut seen = 0;
+    for world in WORLDS {
+        // The last process has ended.
+        screens_after(&[Key::End], world, |tab, screen, data| {
+            let mut ended = data.processes().iter().rev();
+            let released = ended.find_map(|one| one.released.as_ref());
+            let Some(released) = released.filter(|_| tab == Tab::Processes) else {
+                return;
+            };
+            let (count, size) = (released.buffers, bytes(released.buffer_bytes));
+            let said = format!("held at exit {count} buffers: {size}");
+            assert!(screen.contains(&said), "{said}:\n{screen}");
+            seen += 1;
+        });
+    }
+    assert!(seen > 0, "none has ended");
 }
 
 /// `used of whole`, of devices or of all of them together.

@@ -15,6 +15,8 @@ pub enum Unsupported {
     NoPython,
     /// An interpreter whose layout is not known.
     Version(String),
+    /// Its memory cannot be looked at without the risk of a fault.
+    Reading,
     /// Its memory is not laid out as that of its version.
     Layout,
 }
@@ -24,6 +26,7 @@ impl fmt::Display for Unsupported {
         match self {
             Self::NoPython => formatter.write_str("no CPython in this process"),
             Self::Version(version) => write!(formatter, "unsupported interpreter {version}"),
+            Self::Reading => formatter.write_str("the kernel refuses process_vm_readv"),
             Self::Layout => formatter.write_str("the interpreter's memory is not as expected"),
         }
     }
@@ -84,6 +87,10 @@ impl Interpreter {
         // SAFETY: that text ends with a zero byte and lives as long as the process.
         let version = unsafe { CStr::from_ptr(version) };
         let layout = layout_of(&version.to_string_lossy())?;
+        let known = 1_usize;
+        if Untrusted.number((&raw const known).addr()) != Some(known) {
+            return Err(Unsupported::Reading);
+        }
         Ok(Self {
             layout,
             types: Types {

@@ -13,7 +13,7 @@ probe.probe_late.argtypes = [ctypes.c_uint64]
 
 
 def deep(depth):
-    return probe.probe_late(1000) if depth == 0 else deep(depth - 1)
+    return probe.probe_late(500) if depth == 0 else deep(depth - 1)
 
 
 assert probe.probe_fingerprint() != 0
@@ -28,7 +28,7 @@ class Last:
         for size in range(16, 4096, 16):
             for _ in range(20):
                 memset(malloc(size), 0x41, size)
-        sleep(2)
+        sleep(1)
 
 
 # This module stays with the frames of the thread; that one goes.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stacks.py");
+const DENIED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/denied.py");
 const ENDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ending.py");
 const MINORS: std::ops::RangeInclusive<u32> = 10..=13;
 
@@ -83,4 +84,9 @@ fn every_interpreter_gives_the_stacks_that_python_gives() {
 #[test]
 fn a_thread_that_outlives_its_interpreter_is_not_walked() {
     in_every_interpreter(ENDING, "late: Ok(Ok(None))");
+}
+
+#[test]
+fn where_memory_cannot_be_checked_there_are_no_lines_and_the_reason_is_said() {
+    in_every_interpreter(DENIED, "unsupported: the kernel refuses process_vm_readv");
 }

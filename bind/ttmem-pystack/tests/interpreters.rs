@@ -65,15 +65,9 @@ fn in_every_interpreter(script: &str, expected: &str) {
             output.status
         );
         assert!(said.contains(expected), "{version}: {said}");
-        println!("{version}: {}", said.lines().next().unwrap_or_default());
     }
-    if interpreters.is_empty() {
-        assert!(
-            std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-            "no Python"
-        );
-        println!("skipped: no Python from 3.10 to 3.13");
-    }
+    let may_skip = std::env::var_os("CI").is_none_or(|ci| ci != "true");
+    assert!(may_skip || !interpreters.is_empty(), "no Python");
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! What the tests load into an interpreter: calls of this library from inside a native call.
 
 #![expect(unsafe_code, reason = "called by Python through C")]
+#![expect(
+    clippy::print_stdout,
+    reason = "the last words of a thread whose interpreter is gone"
+)]
 
 use std::ffi::c_char;
 use std::sync::OnceLock;

@@ -6,6 +6,7 @@
 
 #![expect(
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a command line program: what it says is what it is for"
 )]
 

@@ -454,6 +454,9 @@ pub struct PeakGroup {
     pub name: Option<String>,
     /// The line of Python that they come from, where lines are reported.
     pub line: Option<String>,
+    /// Where the user's code called that line from, the most bytes first; the first four.
+    #[serde(default)]
+    pub callers: Vec<String>,
     /// How many buffers, storage entries or kernels.
     pub count: u64,
     /// Their bytes on the device.

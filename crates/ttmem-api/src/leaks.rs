@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{MemoryClass, SchemaVersion, Timestamp, short_line, size_text};
+use crate::{MemoryClass, SchemaVersion, Timestamp, called_from, short_line, size_text};
 
 /// What grows, and what was left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +34,9 @@ pub struct LeakGroup {
     pub departed: bool,
     /// The line of Python that allocated them, as `file:line function`.
     pub line: Option<String>,
+    /// Where the user's code called that line from, the most bytes first; the first four.
+    #[serde(default)]
+    pub callers: Vec<String>,
     /// The operation they were allocated for.
     pub operation: Option<String>,
     /// Their class, if all have one.
@@ -89,10 +92,11 @@ impl GrowingGroup {
         let named = self.mark.as_deref().filter(|name| !name.is_empty());
         let step = named.unwrap_or("mark");
         format!(
-            "+{} per {step} since {step} {}, {}",
+            "+{} per {step} since {step} {}, {}{}",
             size_text(self.bytes_per_step),
             self.since,
-            self.group.place()
+            self.group.place(),
+            called_from(&self.group.callers)
         )
     }
 }
@@ -109,6 +113,7 @@ mod tests {
             process: None,
             departed: false,
             line: Some("/home/ada/model.py:57 forward".into()),
+            callers: Vec::new(),
             operation: Some("ttnn::empty".into()),
             class: Some(MemoryClass::Dram),
             buffers: 4,

@@ -63,7 +63,7 @@ pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,
     Processes, Released,
 };
-pub use python::{is_users_code, short_line, user_frame};
+pub use python::{called_from, is_users_code, short_line, user_caller, user_frame};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,

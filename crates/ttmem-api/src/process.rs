@@ -170,6 +170,9 @@ pub struct LeftGroup {
     pub operation: Option<String>,
     /// The line of Python that they come from, where lines are reported.
     pub line: Option<String>,
+    /// Where the user's code called that line from, the most bytes first; the first four.
+    #[serde(default)]
+    pub callers: Vec<String>,
     /// The native call stack they were allocated under, where stacks are reported.
     pub stack: Option<Vec<String>>,
     /// How many.

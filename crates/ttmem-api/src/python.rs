@@ -9,6 +9,29 @@ pub fn user_frame<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f s
     frames.find(|frame| is_users_code(frame)).or(innermost)
 }
 
+/// Where the user's code called the line of [`user_frame`] from; none if nothing of the user's did.
+#[must_use]
+pub fn user_caller<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f str> {
+    let frames = frames.into_iter();
+    frames.filter(|frame| is_users_code(frame)).nth(1)
+}
+
+/// `, called from model.py:57` behind a line, of those that called it; nothing if none is known.
+#[must_use]
+pub fn called_from(callers: &[String]) -> String {
+    const SHOWN: usize = 2;
+    let shown: Vec<&str> = callers
+        .iter()
+        .take(SHOWN)
+        .map(|one| short_line(one))
+        .collect();
+    let more = if callers.len() > SHOWN { ", …" } else { "" };
+    match shown.as_slice() {
+        [] => String::new(),
+        some => format!(", called from {}{more}", some.join(", ")),
+    }
+}
+
 /// `model.py:57` of the frame `/home/me/model.py:57 forward`.
 #[must_use]
 pub fn short_line(frame: &str) -> &str {
@@ -41,7 +64,7 @@ pub fn is_users_code(frame: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{short_line, user_frame};
+    use super::{called_from, short_line, user_caller, user_frame};
 
     #[test]
     fn a_line_is_short_whatever_its_path_has() {
@@ -71,6 +94,25 @@ mod tests {
         assert_eq!(user_frame(frames), Some(frames[2]));
         assert_eq!(user_frame(frames[..2].iter().copied()), Some(frames[0]));
         assert_eq!(user_frame([]), None);
+        assert_eq!(user_caller([]), None);
+        let helped = [
+            "/m/help.py:3 make",
+            "/lib/python3.10/x.py:1 map",
+            "/m/model.py:57 f",
+            "/m/run.py:9 <module>",
+        ];
+        assert_eq!(user_caller(helped), Some(helped[2]));
+        let [one, two, three] = ["/m/a.py:1 f", "/m/b.py:2 g", "/m/c.py:3 h"].map(str::to_owned);
+        assert_eq!(called_from(&[]), "");
+        assert_eq!(called_from(std::slice::from_ref(&one)), ", called from a.py:1");
+        assert_eq!(
+            called_from(&[one.clone(), two.clone()]),
+            ", called from a.py:1, b.py:2"
+        );
+        assert_eq!(
+            called_from(&[one, two, three]),
+            ", called from a.py:1, b.py:2, …"
+        );
         let typed = [frames[0], "<string>:1 <module>"];
         assert_eq!(user_frame(typed), Some(typed[1]));
     }

@@ -1,6 +1,8 @@
 //! Failures as the ledger kept them, explained.
 
 use super::vocabulary;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use ttmem_api::{
     BlockOwner, Explanation, FailedRequest, Failures, HeldBlock, MemoryClass, SCHEMA, StorageKind,
     StorageLimit, Timestamp,
@@ -162,6 +164,32 @@ pub(super) fn origin(text: Option<&str>) -> (Option<String>, Option<String>) {
     let (name, stack) = name_and_stack(text.unwrap_or_default());
     let line = ttmem_api::user_frame(stack.lines());
     (vocabulary::known_text(name), line.map(vocabulary::text))
+}
+
+/// Who called one line, with the bytes that came of it.
+#[derive(Debug, Default)]
+pub(super) struct Callers<'t>(HashMap<&'t str, u64>);
+
+impl<'t> Callers<'t> {
+    /// Adds the caller in a text that names an operation.
+    pub(super) fn add(&mut self, text: Option<&'t str>, bytes: u64) {
+        let (_name, stack) = name_and_stack(text.unwrap_or_default());
+        if let Some(caller) = ttmem_api::user_caller(stack.lines()) {
+            let sum = self.0.entry(caller).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+
+    /// Those with most bytes.
+    pub(super) fn most(&self) -> Vec<String> {
+        const MOST: usize = 4;
+        let mut callers: Vec<_> = self.0.iter().collect();
+        callers.sort_unstable_by_key(|(caller, bytes)| (Reverse(**bytes), **caller));
+        let callers = callers.into_iter().take(MOST);
+        callers
+            .map(|(caller, _bytes)| vocabulary::text(caller))
+            .collect()
+    }
 }
 
 /// As the runtime writes them.

@@ -1,8 +1,10 @@
 //! What grows from mark to mark, and what processes left behind, by line of Python.
 
-use super::{failures, vocabulary};
+use super::failures::{self, Callers};
+use super::vocabulary;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, Series, View};
@@ -76,26 +78,31 @@ impl Found {
 type Key = (Option<String>, Option<String>);
 
 /// Buffers of one line and operation, and their class if they have one.
-struct Group {
+struct Group<'t> {
     births: Births,
     class: Option<Class>,
+    callers: Callers<'t>,
 }
 
 /// Stacks that differ further out are one line.
-fn by_line(left: &LeftBehind) -> BTreeMap<Key, Group> {
-    let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
+fn by_line(left: &LeftBehind) -> BTreeMap<Key, Group<'_>> {
+    let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
     for found in &left.groups {
         let key = failures::origin(found.operation.as_deref());
-        match groups.get_mut(&key) {
-            Some(group) => {
+        let group = match groups.entry(key) {
+            Entry::Occupied(entry) => {
+                let group = entry.into_mut();
                 group.births.merge(&found.births);
                 group.class = group.class.filter(|class| *class == found.class);
+                group
             }
-            None => {
-                let (births, class) = (found.births.clone(), Some(found.class));
-                groups.insert(key, Group { births, class });
-            }
-        }
+            Entry::Vacant(entry) => entry.insert(Group {
+                births: found.births.clone(),
+                class: Some(found.class),
+                callers: Callers::default(),
+            }),
+        };
+        group.callers.add(found.operation.as_deref(), found.bytes);
     }
     groups
 }
@@ -104,7 +111,7 @@ fn leak_group(
     identity: &ProcessIdentity,
     departed: bool,
     (operation, line): &Key,
-    group: &Group,
+    group: &Group<'_>,
 ) -> LeakGroup {
     LeakGroup {
         pid: identity.pid,
@@ -112,6 +119,7 @@ fn leak_group(
         process: vocabulary::known_text(&identity.name),
         departed,
         line: line.clone(),
+        callers: group.callers.most(),
         operation: operation.clone(),
         class: group.class.map(vocabulary::class),
         buffers: group.births.sum.buffers,
@@ -121,7 +129,7 @@ fn leak_group(
 }
 
 fn growth(
-    group: &Group,
+    group: &Group<'_>,
     series: &Series,
     identity: &ProcessIdentity,
     shown: impl FnOnce() -> LeakGroup,

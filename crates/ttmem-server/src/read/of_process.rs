@@ -1,6 +1,7 @@
 //! Documents about one process: found by pid and instance, also when it is gone.
 
-use super::{failures, vocabulary};
+use super::failures::{self, Callers};
+use super::vocabulary;
 use std::collections::BTreeMap;
 use ttmem_api::{LeftBehind, LeftGroup, SCHEMA, Timestamp};
 use ttmem_ledger::{DepartedView, GaugeKind, PeakComposition, ProcessIdentity, ProcessView, View};
@@ -73,20 +74,23 @@ pub(super) fn left(view: &View, wanted: Wanted<'_>, time: Timestamp) -> Option<L
 /// By class, operation, line of Python and call stack, the most bytes first: calls that differ further
 /// out are one group.
 fn groups(groups: &[ttmem_ledger::LeftGroup]) -> Vec<LeftGroup> {
-    let mut found: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    let mut found: BTreeMap<_, (u64, u64, Callers<'_>)> = BTreeMap::new();
     for group in groups {
         let origin = failures::origin(group.operation.as_deref());
         let class = vocabulary::class(group.class);
-        let (buffers, bytes) = found.entry((class, origin, &group.stack)).or_default();
+        let key = (class, origin, &group.stack);
+        let (buffers, bytes, callers) = found.entry(key).or_default();
         *buffers += group.births.sum.buffers;
         *bytes = bytes.saturating_add(group.bytes);
+        callers.add(group.operation.as_deref(), group.bytes);
     }
     let found = found.into_iter();
     let groups = found.map(
-        |((class, (operation, line), stack), (buffers, bytes))| LeftGroup {
+        |((class, (operation, line), stack), (buffers, bytes, callers))| LeftGroup {
             class,
             operation,
             line,
+            callers: callers.most(),
             stack: stack.as_deref().map(vocabulary::frames),
             buffers,
             bytes,

@@ -1,5 +1,6 @@
 //! What was live when a device, or a process on it, held most.
 
+use super::failures::Callers;
 use super::of_process::{self, Wanted};
 use super::vocabulary;
 use std::collections::HashMap;
@@ -27,24 +28,29 @@ pub(super) fn gauge(of: PeakOf) -> Option<GaugeKind> {
 /// Groups by operation and line of Python, the most bytes first: calls that differ further out are
 /// one group.
 fn by_line(groups: &[ttmem_ledger::PeakGroup]) -> Vec<PeakGroup> {
-    let mut found: HashMap<_, (u64, u64)> = HashMap::new();
+    let mut found: HashMap<_, (u64, u64, Callers<'_>)> = HashMap::new();
     for group in groups {
-        let (name, stack) = name_and_stack(group.name.as_deref().unwrap_or_default());
+        let text = group.name.as_deref();
+        let (name, stack) = name_and_stack(text.unwrap_or_default());
         let line = ttmem_api::user_frame(stack.lines());
         let key = (group.pid, group.departed, name, line);
-        let (count, bytes) = found.entry(key).or_default();
+        let (count, bytes, callers) = found.entry(key).or_default();
         *count += group.count;
         *bytes = bytes.saturating_add(group.bytes);
+        callers.add(text, group.bytes);
     }
     let found = found.into_iter();
-    let named = found.map(|((pid, departed, name, line), (count, bytes))| PeakGroup {
-        pid,
-        departed,
-        name: vocabulary::known_text(name),
-        line: line.map(vocabulary::text),
-        count,
-        bytes,
-    });
+    let named = found.map(
+        |((pid, departed, name, line), (count, bytes, callers))| PeakGroup {
+            pid,
+            departed,
+            name: vocabulary::known_text(name),
+            line: line.map(vocabulary::text),
+            callers: callers.most(),
+            count,
+            bytes,
+        },
+    );
     let mut named: Vec<PeakGroup> = named.collect();
     named.sort_unstable_by(|one, other| {
         let names = |group: &PeakGroup| (group.name.clone(), group.line.clone(), group.pid);
@@ -75,6 +81,7 @@ pub(super) fn contents(
             departed: false,
             name: None,
             line: None,
+            callers: Vec::new(),
             count: rest.iter().map(|group| group.count).sum(),
             bytes: rest.iter().map(|group| group.bytes).sum(),
         });

@@ -9,6 +9,7 @@ fn group(line: &str, bytes: u64) -> LeakGroup {
         process: None,
         departed: false,
         line: Some(format!("/m/{line} forward")),
+        callers: Vec::new(),
         operation: Some("ttnn::empty".to_owned()),
         class: None,
         buffers: 2,

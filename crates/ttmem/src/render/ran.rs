@@ -6,7 +6,7 @@ use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Region, Report};
 use ttmem_api::{
-    Explanation, LeakCandidates, LeftGroup, MemoryClass, Process, Released, short_line,
+    Explanation, LeakCandidates, LeftGroup, MemoryClass, Process, Released, called_from, short_line,
 };
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time};
 use ttmem_tui::labels;
@@ -168,7 +168,8 @@ impl Page<'_, Report> {
         let mut text = self.paint.heading(&head);
         let several = self.document.processes.len() > 1;
         let groups = contents.groups.iter().map(|group| {
-            let mut whose = vec![origin(group.name.as_deref(), group.line.as_deref())];
+            let origin = origin(group.name.as_deref(), group.line.as_deref());
+            let mut whose = vec![origin + &called_from(&group.callers)];
             whose.extend(
                 group
                     .pid
@@ -220,7 +221,8 @@ impl Page<'_, Report> {
     fn left(&self, groups: &[LeftGroup]) -> String {
         self.groups(groups.iter().map(|group| {
             let origin = origin(group.operation.as_deref(), group.line.as_deref());
-            let whose = format!("{} of {origin}", class_label(group.class));
+            let callers = called_from(&group.callers);
+            let whose = format!("{} of {origin}{callers}", class_label(group.class));
             (group.bytes, group.buffers, whose, group.stack.as_ref())
         }))
     }

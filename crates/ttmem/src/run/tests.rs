@@ -134,6 +134,10 @@ fn peak_group(name: Option<&str>, count: u64, bytes: u64) -> PeakGroup {
         departed: true,
         name: name.map(str::to_owned),
         line: name.map(|_name| "/home/me/model.py:12 load".to_owned()),
+        callers: name
+            .map(|_name| "/home/me/run.py:3 <module>".to_owned())
+            .into_iter()
+            .collect(),
         count,
         bytes,
     }
@@ -169,6 +173,7 @@ fn a_peak_is_shown_with_what_was_live_then_and_what_was_left_with_its_origin() {
         class: MemoryClass::L1,
         operation: Some("ttnn.add".into()),
         line: None,
+        callers: Vec::new(),
         stack: Some(vec!["libtt_metal.so+0x1f _ZN2tt4makeEv".into()]),
         buffers: 2,
         bytes: 4096,
@@ -176,7 +181,7 @@ fn a_peak_is_shown_with_what_was_live_then_and_what_was_left_with_its_origin() {
     let text = render::ran(&report, PLAIN);
     for part in [
         "DRAM at its peak: 84.0 MiB on each of 8 devices, 1970-01-01 00:00:01\n",
-        "  48.0 MiB        1   ttnn.empty at model.py:12\n",
+        "  48.0 MiB        1   ttnn.empty at model.py:12, called from run.py:3\n",
         "   3.0 MiB        1   other or unknown operations\n",
         "  and 3 buffers with 9.0 MiB\n",
         "held at close: 2 buffers, 4.0 KiB\n",
@@ -257,6 +262,7 @@ fn what_grew_is_said_before_the_peaks_with_its_line() {
         process: None,
         departed: true,
         line: Some("/home/me/model.py:57 forward".into()),
+        callers: Vec::new(),
         operation: Some("ttnn.empty".into()),
         class: None,
         buffers: 4,

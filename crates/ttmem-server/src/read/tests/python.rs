@@ -61,6 +61,8 @@ fn a_line_is_the_users_and_names_have_no_stack() {
         .collect();
     let line = Some("/home/ada/model.py:57 forward");
     assert_eq!(groups, [(Some("ttnn::add"), line, 2)]);
+    let called = [CALLED, CALLED_AGAIN].map(|text| text.lines().last().unwrap());
+    assert_eq!(peak.groups[0].callers, called);
 }
 
 #[test]

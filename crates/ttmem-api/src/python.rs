@@ -104,7 +104,10 @@ mod tests {
         assert_eq!(user_caller(helped), Some(helped[2]));
         let [one, two, three] = ["/m/a.py:1 f", "/m/b.py:2 g", "/m/c.py:3 h"].map(str::to_owned);
         assert_eq!(called_from(&[]), "");
-        assert_eq!(called_from(std::slice::from_ref(&one)), ", called from a.py:1");
+        assert_eq!(
+            called_from(std::slice::from_ref(&one)),
+            ", called from a.py:1"
+        );
         assert_eq!(
             called_from(&[one.clone(), two.clone()]),
             ", called from a.py:1, b.py:2"

@@ -7,10 +7,9 @@
 
 use crate::device::Device;
 use crate::process::{Process, ProcessIdentity};
-use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use ttmem_account::{Account, BufferRow, Capacity};
+use ttmem_account::{Account, BufferRow, Capacity, oldest_of_largest};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{CbKind, Class, CoreSet, CoresId, Event, EventKind, MeshId, ProgramId, TextId};
 
@@ -144,39 +143,16 @@ impl Failures {
         self.blocks += count(&moment);
         self.kept.push_back(Arc::new(moment));
         while self.kept.len() > MAX_FAILURES || (self.blocks > MAX_BLOCKS && self.kept.len() > 1) {
-            if let Some(oldest) = self.kept.remove(self.oldest_of_largest()) {
+            let place = oldest_of_largest(&self.kept, |each| {
+                let identity = &each.identity;
+                (identity.uid, (identity.pid, identity.instance))
+            });
+            if let Some(oldest) = self.kept.remove(place) {
                 self.blocks -= count(&oldest);
                 self.omitted += oldest.times;
             }
         }
     }
-
-    /// Which of them makes room: neither one user's failures nor those of one process may push out
-    /// another's.
-    fn oldest_of_largest(&self) -> usize {
-        let user = |each: &FailureMoment| each.identity.uid;
-        let process = |each: &FailureMoment| (each.identity.pid, each.identity.instance);
-        let all = || self.kept.iter().map(|each| &**each);
-        let largest = most_frequent(all().map(user));
-        let of_user = || all().filter(|each| Some(user(each)) == largest);
-        let busiest = most_frequent(of_user().map(process));
-        let makes_room = |each: &Arc<FailureMoment>| {
-            Some(user(each)) == largest && Some(process(each)) == busiest
-        };
-        self.kept.iter().position(makes_room).unwrap_or(0)
-    }
-}
-
-fn most_frequent<K: Copy + Eq + Hash>(keys: impl Iterator<Item = K>) -> Option<K> {
-    let mut counts: HashMap<K, usize> = HashMap::new();
-    let counted = keys.map(|key| {
-        let count = counts.entry(key).or_default();
-        *count += 1;
-        (*count, key)
-    });
-    // The first to reach a count, so that it does not depend on the order of a table.
-    let most = counted.reduce(|most, next| if next.0 > most.0 { next } else { most });
-    most.map(|(_count, key)| key)
 }
 
 fn count(moment: &FailureMoment) -> usize {

@@ -15,7 +15,8 @@ use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
-    Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, Marks, Pages, PeakSet, residents,
+    Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, MarkOwner, Marks, Pages, PeakSet,
+    oldest_of_largest, residents,
 };
 use ttmem_event::{CoreType, Definition, Event, EventKind};
 
@@ -218,7 +219,8 @@ impl Ledger {
         self.describe_devices(undescribed);
         let departed = Arc::make_mut(&mut self.departed);
         if departed.len() >= self.limits.departed {
-            departed.pop_front();
+            let place = oldest_of_largest(departed, |gone| (gone.identity.uid, ()));
+            departed.remove(place);
         }
         departed.push_back(view);
         Some((exit, gone.account))
@@ -409,7 +411,11 @@ impl Ledger {
                 name,
                 number: mark.number,
             };
-            Arc::make_mut(&mut self.marks).restore(mark, by_device);
+            Arc::make_mut(&mut self.marks).restore(
+                mark_owner(&fresh.facts.identity),
+                mark,
+                by_device,
+            );
         }
         let own = facts.marks.last().map_or(0, |mark| mark.time);
         if fresh.facts.series.is_empty() {
@@ -505,7 +511,15 @@ impl Ledger {
             if let Some(process) = self.process_mut(index) {
                 Arc::make_mut(&mut process.facts.series).push(event.time, &name, number);
             }
-            return self.begin_stretch(event.time, name, number, Some(index));
+            let mark = Mark {
+                time: event.time,
+                name,
+                number,
+            };
+            let owner = self
+                .process(index)
+                .map(|known| mark_owner(&known.facts.identity));
+            return self.begin_stretch(owner.unwrap_or_default(), mark, Some(index));
         }
         let process = self.processes.get_mut(index as usize);
         if let Some(process) = process.and_then(Option::as_mut) {
@@ -597,12 +611,13 @@ impl Ledger {
     /// Sets a mark of a user's: peaks are kept from here on as well.
     pub fn set_mark(&mut self, user: u32, time: u64, name: Arc<str>, number: u64) {
         Arc::make_mut(&mut self.series).push(user, time, &name, number);
-        self.begin_stretch(time, name, number, None);
+        self.begin_stretch((user, None), Mark { time, name, number }, None);
         self.revision += 1;
     }
 
     /// Begins a stretch of peaks everywhere but in the account that began it by itself.
-    fn begin_stretch(&mut self, time: u64, name: Arc<str>, number: u64, except: Option<u32>) {
+    fn begin_stretch(&mut self, owner: MarkOwner, mark: Mark, except: Option<u32>) {
+        let time = mark.time;
         let mut ended = Vec::with_capacity(self.table.devices.len());
         self.work += WORK_OF_MARK * self.table.devices.len() as u64;
         for index in 0..self.table.devices.len() {
@@ -616,7 +631,7 @@ impl Ledger {
                 self.process_views.change(index);
             }
         }
-        Arc::make_mut(&mut self.marks).push(Mark { time, name, number }, ended);
+        Arc::make_mut(&mut self.marks).push(owner, mark, ended);
     }
 
     fn process_mut(&mut self, index: u32) -> Option<&mut Process> {
@@ -719,4 +734,8 @@ impl Ledger {
     pub fn identity(&self, index: u32) -> Option<&ProcessIdentity> {
         Some(&self.process(index)?.facts.identity)
     }
+}
+/// Whose the marks of a process are.
+fn mark_owner(identity: &ProcessIdentity) -> MarkOwner {
+    (identity.uid, Some(identity.pid.unwrap_or(0)))
 }

@@ -20,7 +20,7 @@ use crate::account::Account;
 use crate::anomaly::Anomaly;
 use crate::device::HeldDevice;
 use crate::limits::Limits;
-use crate::mark::Mark;
+use crate::mark::{Mark, MarkOwner};
 use crate::mesh::Mesh;
 use crate::observer::{Holding, Observer};
 use crate::peak_composition::PeakEntry;
@@ -140,7 +140,11 @@ impl<O: Observer> Apply<'_, O> {
         self.account.work += facts.devices.len() as u64;
         let devices = facts.devices.iter_mut();
         let ended: Vec<PeakSet> = devices.map(|held| held.totals.mark(time)).collect();
-        Arc::make_mut(&mut facts.marks).push(Mark { time, name, number }, ended);
+        Arc::make_mut(&mut facts.marks).push(
+            MarkOwner::default(),
+            Mark { time, name, number },
+            ended,
+        );
     }
 
     fn mesh_slot(&self, id: MeshId) -> Result<u32, Anomaly> {

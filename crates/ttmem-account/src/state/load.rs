@@ -14,6 +14,7 @@ use crate::device::DeviceMoment;
 use crate::gauge::Gauge;
 use crate::legacy_cbs::LegacyCb;
 use crate::limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};
+use crate::mark::MarkOwner;
 use crate::observer::{Holding, Observer};
 use crate::peak_composition::PeakEntry;
 use crate::program::{Cb, Cover, Kernel, Placement, ProgramOnDevice};
@@ -311,7 +312,7 @@ impl<O: Observer> Loader<'_, O> {
                 peaks[*slot as usize] = peak;
             }
         }
-        Arc::make_mut(&mut facts.marks).restore(saved.mark, peaks);
+        Arc::make_mut(&mut facts.marks).restore(MarkOwner::default(), saved.mark, peaks);
         Ok(())
     }
 

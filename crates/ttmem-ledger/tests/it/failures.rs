@@ -174,6 +174,21 @@ fn a_failure_stays_when_its_process_is_gone() {
 }
 
 #[test]
+fn ended_processes_of_one_user_do_not_push_out_anothers() {
+    let (mut world, model) = World::n150();
+    world.depart(model, ttmem_ledger::Departure::Exited);
+    for number in 0..200 {
+        let mut other = identity("other", Source::Attached, "");
+        (other.uid, other.pid) = (65_534, Some(1000 + number));
+        let other = Process(world.ledger.get_mut().join(other));
+        world.depart(other, ttmem_ledger::Departure::Exited);
+    }
+    let view = world.view();
+    assert_eq!(view.departed.len(), 64);
+    assert_eq!(&*view.departed[0].identity.name, "model");
+}
+
+#[test]
 fn many_failures_do_not_push_out_those_of_another_process_or_user() {
     for uid in [None, Some(65_534)] {
         let (mut world, model) = World::n150();

@@ -77,7 +77,10 @@ fn a_line_that_leaves_a_buffer_behind_in_each_step_is_named() {
     assert_eq!((growing.since, growing.steps), (3, 16));
     let group = &growing.group;
     assert_eq!(group.line.as_deref(), Some("/home/ada/model.py:57 forward"));
-    let callers = ["/home/ada/main.py:3 <module>", "/home/ada/main.py:4 <module>"];
+    let callers = [
+        "/home/ada/main.py:3 <module>",
+        "/home/ada/main.py:4 <module>",
+    ];
     assert_eq!(group.callers, callers, "equal bytes by name");
     assert_eq!(group.operation.as_deref(), Some("ttnn::empty"));
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The model as a load: processes that are tracked, and a server that keeps up.
 
-use super::support::server::{Killed, TestServer, ttmem};
+use super::support::server::{Killed, TestServer, machine_has_server, ttmem};
 use super::support::wait_until;
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -52,11 +52,11 @@ fn at_full_speed_nothing_is_lost_and_nothing_is_left() {
 
 #[test]
 fn without_a_server_it_brings_its_own_and_keeps_to_its_rate() {
-    // Nobody listens in a folder that is empty; the old socket may be anybody's.
+    // Nobody listens in a folder that is empty.
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = ttmem();
     command.arg("load").env("XDG_RUNTIME_DIR", folder.path());
-    if std::path::Path::new("/tmp/tt_allocation_server.sock").exists() {
+    if machine_has_server() {
         return;
     }
     let summary = load(command.args(["--rate", "2000", "--scenario", "leak"]));

@@ -29,6 +29,7 @@ mod recipes;
 mod run;
 mod run_top;
 mod screens;
+mod service;
 mod shares;
 mod signals;
 mod sockets;

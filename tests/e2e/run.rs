@@ -1,7 +1,7 @@
 //! `ttmem run`: a program that must not notice, and the account of what it used.
 
 use crate::support::c_program::{Linked, Story, Workshop, is_there};
-use crate::support::server::{Killed, TestServer, ttmem};
+use crate::support::server::{Killed, TestServer, machine_has_server, ttmem};
 use crate::support::wait_until;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
@@ -31,12 +31,10 @@ impl Bench {
     fn open() -> Option<Self> {
         let workshop = Workshop::open()?;
         let program = workshop.program("ran.c", Linked::Dynamically);
-        let old_socket = "/tmp/tt_allocation_server.sock";
-        let shared = std::os::unix::net::UnixStream::connect(old_socket).is_ok();
         Some(Self {
             workshop,
             program,
-            shared,
+            shared: machine_has_server(),
         })
     }
 

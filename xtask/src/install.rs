@@ -75,11 +75,22 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
         }
     };
 
+    lay_out(
+        prefix,
+        &built.join("libttmem.so"),
+        &built.join("libttmem.a"),
+    )?;
+    println!("libttmem {VERSION} is in {}", prefix.display());
+    Ok(())
+}
+
+/// Puts the library, its headers and what build systems read below a prefix.
+pub(crate) fn lay_out(prefix: &Path, library: &Path, archive: &Path) -> anyhow::Result<()> {
     let source = root().join(SOURCE);
     let lib = prefix.join("lib");
     let shared = format!("libttmem.so.{VERSION}");
-    place(&built.join("libttmem.so"), &lib.join(&shared))?;
-    place(&built.join("libttmem.a"), &lib.join("libttmem.a"))?;
+    place(library, &lib.join(&shared))?;
+    place(archive, &lib.join("libttmem.a"))?;
     // The loader asks for the first of these, the linker for the second.
     link(&shared, &lib.join("libttmem.so.0"))?;
     link("libttmem.so.0", &lib.join("libttmem.so"))?;
@@ -97,7 +108,6 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
         fs::write(&to, fill_in(&text)?)
             .with_context(|| format!("cannot write {}", to.display()))?;
     }
-    println!("libttmem {VERSION} is in {}", prefix.display());
     Ok(())
 }
 

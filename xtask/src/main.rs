@@ -13,6 +13,8 @@
 mod arrows;
 mod bench;
 mod command;
+mod dist;
+mod environment;
 mod examples;
 mod fuzz;
 mod gate;
@@ -38,12 +40,16 @@ usage: cargo xtask COMMAND
 before a commit, before a change is merged, and for a release:
   check                       seconds: format, lints, arrows, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
-  ci                          test and short runs of the benchmarks; a skipped step is a failure
+  ci                          test, the Debian package and short runs of the benchmarks; a skipped step is a
+                              failure
   soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, host-unharmed,
                               ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way
+  dist-wheel                  builds the wheel and tries it under Python 3.10, 3.12 and 3.13
+  dist-deb                    builds the Debian package and installs, upgrades and removes it in a Debian of
+                              its own; needs root
   examples                    builds every example in every way, and runs it against a server, under
                               valgrind and with sanitizers
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named) for a bounded time
@@ -67,6 +73,7 @@ measurements:
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach*.json
 
 other:
+  dist                        builds the wheel, the Debian package and the tarballs into target/dist
   install --prefix DIR        installs libttmem, its headers, and its pkg-config and CMake packages
   screens                     captures the screens in README.md and docs/top.md again
 ";
@@ -116,6 +123,9 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["gate"] => gate::run(gate::Mode::Compare),
         ["gate", "--bless"] => gate::run(gate::Mode::Bless),
         ["worst", cases @ ..] => worst::run(cases),
+        ["dist"] => dist::run(),
+        ["dist-wheel"] => dist::check_wheel(),
+        ["dist-deb"] => dist::check_deb(),
         ["examples"] => examples::run(),
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?),
         ["loom"] => loom::run(),

@@ -7,13 +7,12 @@
 //! no end; the tests of the server read it.
 
 mod bridge;
-mod environment;
 
 use crate::command::{build_for_tests, program, root, run as run_command, target_dir};
+use crate::environment::Environment;
 use crate::server::{Running, Server};
 use anyhow::Context;
 use bridge::Bridge;
-use environment::Environment;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -47,7 +46,7 @@ const LOAD: [&str; 7] = [
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
     build_for_tests()?;
     let folder = root().join("tests/schemathesis");
-    let environment = Environment::provide(&folder.join("requirements.txt"))?;
+    let environment = Environment::provide("schemathesis", &folder.join("requirements.txt"))?;
     let ttmem = target_dir().join("debug/ttmem");
     let server = Server::start(&ttmem)?;
     let _load = start_load(&ttmem, &server)?;

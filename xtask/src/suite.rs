@@ -5,7 +5,7 @@
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
 use crate::steps::Share::{Part, Whole};
 use crate::steps::{Skipping, Step, run_steps};
-use crate::{arrows, bench, examples, fuzz, gate, loom, schemathesis, tool, ttnn, worst};
+use crate::{arrows, bench, dist, examples, fuzz, gate, loom, schemathesis, tool, ttnn, worst};
 use anyhow::{Context, bail};
 use std::fs;
 
@@ -99,6 +99,10 @@ const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
     gate::run(gate::Mode::Compare)
 });
 
+const WHEEL: Step = Step::new("wheel", Whole, "cargo xtask dist-wheel", dist::check_wheel);
+
+const DEBIAN: Step = Step::new("debian", Whole, "cargo xtask dist-deb", dist::check_deb);
+
 const BENCHES: Step = Step::new(
     "benches",
     Whole,
@@ -122,6 +126,7 @@ const TEST: &[&Step] = &[
     &LINTS,
     &ARROWS,
     &TESTS,
+    &WHEEL,
     &TTNN,
     &GATE,
     &EXAMPLES,
@@ -131,6 +136,9 @@ const TEST: &[&Step] = &[
     &DOCUMENTATION,
     &DOC_TESTS,
 ];
+
+/// What `ci` has besides.
+const CI_ONLY: &[&Step] = &[&DEBIAN, &BENCHES];
 
 /// What takes longer than minutes, or has no end of its own.
 const SOAK: &[&Step] = &[
@@ -179,7 +187,11 @@ pub(crate) fn test() -> anyhow::Result<()> {
 
 /// Every step of `test` and those that take longer; none may be skipped.
 pub(crate) fn ci() -> anyhow::Result<()> {
-    let steps: Vec<&Step> = TEST.iter().copied().chain([&BENCHES]).collect();
+    let steps: Vec<&Step> = TEST
+        .iter()
+        .copied()
+        .chain(CI_ONLY.iter().copied())
+        .collect();
     run_steps(&steps, Skipping::Fails)
 }
 
@@ -206,7 +218,7 @@ pub(crate) fn soak(names: &[&str]) -> anyhow::Result<()> {
 
 /// Runs one step in this process: how the others start it.
 pub(crate) fn step(name: &str) -> anyhow::Result<()> {
-    let step = [CHECK, TEST, &[&BENCHES], SOAK]
+    let step = [CHECK, TEST, CI_ONLY, SOAK]
         .iter()
         .find_map(|steps| find(steps, name));
     let step = step.with_context(|| format!("there is no step {name}"))?;

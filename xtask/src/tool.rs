@@ -41,6 +41,11 @@ pub(crate) const CXX: Tool = Tool::new("c++", "g++");
 pub(crate) const CC: Tool = Tool::new("cc", "gcc");
 pub(crate) const PKG_CONFIG: Tool = Tool::new("pkg-config", "pkg-config");
 pub(crate) const CMAKE: Tool = Tool::new("cmake", "cmake");
+pub(crate) const OBJCOPY: Tool = Tool::new("objcopy", "binutils");
+pub(crate) const DPKG_DEB: Tool = Tool::new("dpkg-deb", "dpkg");
+pub(crate) const DEBOOTSTRAP: Tool = Tool::new("debootstrap", "debootstrap");
+pub(crate) const LINTIAN: Tool = Tool::new("lintian", "lintian");
+pub(crate) const SYSTEMD_ANALYZE: Tool = Tool::new("systemd-analyze", "systemd");
 /// A terminal that tests drive by keys and read.
 pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
 

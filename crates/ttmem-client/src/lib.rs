@@ -22,6 +22,7 @@ mod pump;
 mod room;
 mod start;
 mod tracker;
+mod trust;
 
 pub use config::{ClockChoice, Config};
 pub use tracker::{FlushError, Statistics, Tracker};

@@ -51,8 +51,8 @@ pub(crate) struct Cli {
     /// The server's Unix socket.
     ///
     /// Without it, `serve` listens on ttmem.sock in the user's runtime directory and on the old
-    /// protocol's /tmp/tt_allocation_server.sock; the other commands ask the first of these on
-    /// which a server listens.
+    /// protocol's /tmp/tt_allocation_server.sock; the other commands ask the first of these and of
+    /// the system service's /run/ttmem/ttmem.sock on which a server listens.
     #[arg(long, global = true, value_name = "PATH", env = "TTMEM_SOCKET")]
     pub(crate) socket: Option<PathBuf>,
 
@@ -113,9 +113,14 @@ pub(crate) enum Command {
     Config(ConfigOptions),
     /// Put a load on a server with processes that play workloads; needs no hardware.
     Load(LoadOptions),
+    /// Have systemd run a server of yours.
+    Service(ServiceOptions),
     /// One process of `load`.
     #[command(hide = true)]
     LoadClient(LoadClientOptions),
+    /// Write the pages of the manual and the completions of shells; for packages.
+    #[command(hide = true)]
+    GenerateManual(GenerateManualOptions),
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +310,30 @@ pub(crate) enum ConfigAction {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ServiceOptions {
+    /// What to do.
+    #[arg(value_enum, value_name = "ACTION")]
+    pub(crate) action: ServiceAction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServiceAction {
+    /// Write the unit, and start it where systemd runs for this user.
+    Install,
+    /// Say whether it is installed and whether its server answers.
+    Status,
+    /// Stop it and remove the unit.
+    Uninstall,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateManualOptions {
+    /// The folder to write them to.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ForgetOptions {
     /// The process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -376,7 +405,7 @@ pub(crate) struct EnvOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct AttachOptions {
-    /// The library that tracks programs; without it, looked for beside this program.
+    /// The library that tracks programs; without it, looked for where this program was installed.
     #[arg(long, value_name = "PATH", env = "TTMEM_ATTACH_LIBRARY")]
     pub(crate) library: Option<PathBuf>,
 }

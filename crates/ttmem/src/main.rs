@@ -12,11 +12,14 @@ mod embedded;
 mod exit;
 mod interrupt;
 mod load;
+mod manual;
+mod notify;
 mod observer;
 mod output;
 mod render;
 mod run;
 mod scenarios;
+mod service;
 mod threads;
 
 use clap::ArgMatches;

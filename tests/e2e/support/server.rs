@@ -33,6 +33,12 @@ pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// Whether this machine has a server for everybody, which is found where none is named.
+pub(crate) fn machine_has_server() -> bool {
+    let sockets = ["/run/ttmem/ttmem.sock", "/tmp/tt_allocation_server.sock"];
+    sockets.iter().any(|path| UnixStream::connect(path).is_ok())
+}
+
 /// A process that a test started in its own way; killed when the test is done with it.
 #[derive(Debug)]
 pub(crate) struct Killed(pub(crate) Child);

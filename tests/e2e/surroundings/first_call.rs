@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 /// Few, some, and more than a pump takes over at once.
 const COUNTS: [u64; 3] = [1, 12, 3000];
@@ -204,23 +205,54 @@ fn has_rings(pid: u32) -> bool {
         .any(|target| target.to_string_lossy().contains("ttmem-rings"))
 }
 
+/// A program that finds this text in /etc/ttmem/trust; without a text it finds what is there.
+fn trusting(workshop: &Workshop, source: &str, arguments: &[&str], trust: Option<&str>) -> Command {
+    let program = workshop.program(source, Linked::Dynamically);
+    let Some(trust) = trust else {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        return command;
+    };
+    let etc = workshop.path("etc");
+    std::fs::create_dir_all(etc.join("ttmem")).expect("a folder");
+    std::fs::write(
+        etc.join("passwd"),
+        "root:x:0:0:::\nservice:x:65534:65534:::\n",
+    )
+    .expect("users");
+    std::fs::write(etc.join("ttmem/trust"), trust).expect("a file");
+    for folder in ["", "ttmem"] {
+        let readable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(etc.join(folder), readable).expect("a folder of ours");
+    }
+    // In a namespace of its own it has another /etc.
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind \"$0\" /etc && exec \"$@\"")
+        .arg(etc)
+        .arg(program)
+        .args(arguments);
+    command
+}
+
 /// Runs a server as a user; whether it is given memory, and how many buffers it knows of a program
 /// that exits at once.
-fn served_by(workshop: &Workshop, user: u32) -> (bool, Value) {
+fn served_by(workshop: &Workshop, user: u32, trust: Option<&str>) -> (bool, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(folder.path(), open).expect("a folder of ours");
     let server = TestServer::start_adapted(folder, &[], |command| {
         command.uid(user);
     });
-    let program = workshop.program("limits.c", Linked::Dynamically);
-    let mut story = Story::begin(&program, &["none"], &server.socket());
+    let program = trusting(workshop, "limits.c", &["none"], trust);
+    let mut story = Story::begin_as(program, &server.socket());
     story.reaches("settled");
     assert_holds(&server, story.pid(), 3);
     let given = has_rings(server.pid());
     assert_eq!(story.end(), Ended::unharmed(9));
-    let program = workshop.program("ends.c", Linked::Dynamically);
-    let story = Story::begin(&program, &["_exit", "12"], &server.socket());
+    let program = trusting(workshop, "ends.c", &["_exit", "12"], trust);
+    let story = Story::begin_as(program, &server.socket());
     let pid = story.pid();
     assert_eq!(story.end(), Ended::unharmed(5));
     wait_until("the process is gone", || {
@@ -239,6 +271,35 @@ fn only_a_server_of_a_trusted_user_is_given_memory() {
     let Some(workshop) = Workshop::open() else {
         return;
     };
-    assert_eq!(served_by(&workshop, 0), (true, 12.into()));
-    assert_eq!(served_by(&workshop, 65_534), (false, 0.into()));
+    assert_eq!(served_by(&workshop, 0, None), (true, 12.into()));
+    assert_eq!(served_by(&workshop, 65_534, None), (false, 0.into()));
+}
+
+#[test]
+fn root_names_the_user_of_a_service_for_every_program() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can start a server as another user");
+        return;
+    }
+    let can_mount = Command::new("unshare").args(["--mount", "true"]).status();
+    if !can_mount.is_ok_and(|status| status.success()) {
+        println!("skipped: a program cannot be given another /etc here");
+        return;
+    }
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let user = 65_534;
+    for (trust, is_trusted) in [
+        ("# the service\nservice\n", true),
+        ("65534", true),
+        ("root\n1000\n", false),
+    ] {
+        let given = if is_trusted {
+            (true, 12.into())
+        } else {
+            (false, 0.into())
+        };
+        assert_eq!(served_by(&workshop, user, Some(trust)), given, "{trust}");
+    }
 }

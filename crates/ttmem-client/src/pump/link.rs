@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::clock::Calibration;
 use crate::config::Config;
 use crate::host;
+use crate::trust;
 use std::time::{Duration, Instant};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
 use ttmem_event::wire::{VERSION, Welcome};
@@ -106,10 +107,12 @@ fn drop_beside(frames: Vec<u8>) {
     let _dropping = thread.spawn(move || drop(frames));
 }
 
-/// Whether a server may have this process's memory: its own user's, root's, or the one that was named.
+/// Whether a server may have this process's memory: its own user's, root's, the one that was named,
+/// or one that root has named for everybody.
 fn is_trusted(socket: &Socket, config: &Config) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    let is_trusted = |uid: u32| uid == own || uid == 0 || Some(uid) == config.trusted_uid;
+    let is_trusted =
+        |uid: u32| uid == own || uid == 0 || Some(uid) == config.trusted_uid || trust::names(uid);
     socket.server_uid().is_some_and(is_trusted)
 }
 
@@ -218,7 +221,7 @@ impl Link {
         let paths = client.config.socket_paths();
         let mut found = None;
         for path in &paths {
-            // Anybody can listen under /tmp: a server of ours or of root's goes before any other.
+            // Anybody can listen under /tmp: a server that is trusted goes before any other.
             match Socket::connect(path) {
                 Ok(socket) if is_trusted(&socket, &client.config) => {
                     found = Some((socket, true));

@@ -10,6 +10,11 @@ use super::path::file_kind;
 /// The path that clients of the old protocol have compiled in.
 pub const LEGACY_SOCKET_PATH: &str = "/tmp/tt_allocation_server.sock";
 
+/// The path of the system's service.
+///
+/// Only root can make its folder, so that nobody else can listen there.
+pub const SERVICE_SOCKET_PATH: &str = "/run/ttmem/ttmem.sock";
+
 const SOCKET_NAME: &str = "ttmem.sock";
 
 /// The socket's path for a server or client run by `uid`.
@@ -17,15 +22,12 @@ const SOCKET_NAME: &str = "ttmem.sock";
 /// `xdg_runtime_dir` is the value of that environment variable; one that is not an absolute path
 /// is ignored, as the specification of the variable demands.
 pub fn default_socket_path(xdg_runtime_dir: Option<&OsStr>, uid: u32) -> PathBuf {
-    let directory = match xdg_runtime_dir
-        .map(Path::new)
-        .filter(|path| path.is_absolute())
-    {
-        Some(directory) => directory.to_owned(),
-        None if uid == 0 => PathBuf::from("/run/ttmem"),
-        None => PathBuf::from(format!("/tmp/ttmem-{uid}")),
-    };
-    directory.join(SOCKET_NAME)
+    let runtime_dir = xdg_runtime_dir.map(Path::new);
+    match runtime_dir.filter(|path| path.is_absolute()) {
+        Some(directory) => directory.join(SOCKET_NAME),
+        None if uid == 0 => PathBuf::from(SERVICE_SOCKET_PATH),
+        None => PathBuf::from(format!("/tmp/ttmem-{uid}")).join(SOCKET_NAME),
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ mod probe;
 pub use bind::{BoundSocket, SocketConfig, bind};
 pub use error::BindSocketError;
 pub use location::{
-    EnsureRuntimeDirError, LEGACY_SOCKET_PATH, default_socket_path, ensure_runtime_dir,
+    EnsureRuntimeDirError, LEGACY_SOCKET_PATH, SERVICE_SOCKET_PATH, default_socket_path,
+    ensure_runtime_dir,
 };
 pub use probe::Holder;

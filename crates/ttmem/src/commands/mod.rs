@@ -12,7 +12,7 @@ mod tests;
 
 use crate::cli::{Cli, Command};
 use crate::output::{Output, Screen};
-use crate::{config, demo, load, run};
+use crate::{config, demo, load, manual, run, service};
 use anyhow::Result;
 use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
@@ -63,6 +63,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             let variable = |name: &str| std::env::var_os(name);
             printed(|output| config::run(options.action, variable, output))?;
         }
+        Command::Service(options) => {
+            let variable = |name: &str| std::env::var_os(name);
+            printed(|output| service::run(options.action, variable, output))?;
+        }
+        Command::GenerateManual(options) => manual::generate(&options.folder)?,
         Command::Demo(options) => demo::run(&options, screen)?,
         Command::Load(options) => load::run(&options, cli.socket, screen)?,
         Command::LoadClient(options) => load::run_client(&options, cli.socket)?,

@@ -5,7 +5,7 @@ use nix::unistd::geteuid;
 use std::path::PathBuf;
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Token};
-use ttmem_server::socket::{LEGACY_SOCKET_PATH, default_socket_path};
+use ttmem_server::socket::{LEGACY_SOCKET_PATH, SERVICE_SOCKET_PATH, default_socket_path};
 
 /// How often a busy server is asked again: its readers are served in less than that many seconds.
 const ATTEMPTS: u32 = 5;
@@ -49,8 +49,20 @@ pub(crate) fn client(socket: Option<PathBuf>, http: &HttpOptions) -> anyhow::Res
 pub(crate) fn socket(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     first_running(match named {
         Some(socket) => vec![socket],
-        None => vec![default_path(), PathBuf::from(LEGACY_SOCKET_PATH)],
+        None => default_sockets(default_path()),
     })
+}
+
+/// Where a server may listen when none was named: this user's, the system's service, and the old
+/// protocol's last, since anybody can listen below /tmp.
+fn default_sockets(own: PathBuf) -> Vec<PathBuf> {
+    let mut sockets = vec![own];
+    for path in [SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH].map(PathBuf::from) {
+        if !sockets.contains(&path) {
+            sockets.push(path);
+        }
+    }
+    sockets
 }
 
 /// The first of some sockets on which anybody listens.
@@ -81,4 +93,24 @@ pub(crate) fn patiently<T>(
         }
     }
     ask()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_is_asked_after_the_users_own_server() {
+        let asked = |own: &str| -> Vec<String> {
+            let sockets = default_sockets(PathBuf::from(own));
+            sockets
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect()
+        };
+        let own = "/run/user/7/ttmem.sock";
+        assert_eq!(asked(own), [own, SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH]);
+        let roots = asked(SERVICE_SOCKET_PATH);
+        assert_eq!(roots, [SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH]);
+    }
 }

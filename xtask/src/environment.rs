@@ -24,22 +24,22 @@ const STAMP: &str = "ttmem-stamp";
 
 /// An environment that is whole.
 #[derive(Debug)]
-pub(super) struct Environment {
+pub(crate) struct Environment {
     folder: PathBuf,
 }
 
 impl Environment {
-    /// Finds or makes one with what a file of requirements names.
-    pub(super) fn provide(requirements: &Path) -> anyhow::Result<Self> {
+    /// Finds or makes the one of a check, with what a file of requirements names.
+    pub(crate) fn provide(name: &str, requirements: &Path) -> anyhow::Result<Self> {
         let Some((python, release)) = interpreter() else {
             bail!(CannotRun(format!(
                 "no Python 3.11 or newer with venv here (looked at {PYTHON_VARIABLE} and PATH)"
             )));
         };
         let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
-        let folder = cache.join(format!("schemathesis-{release}"));
+        let folder = cache.join(format!("{name}-{release}"));
         fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-        let lock = folder.with_extension("lock");
+        let lock = folder.with_added_extension("lock");
         let lock =
             File::create(&lock).with_context(|| format!("cannot make {}", lock.display()))?;
         // Released when the file is closed, also by the death of this process.
@@ -55,9 +55,14 @@ impl Environment {
         Ok(Self { folder })
     }
 
+    /// The folder of the programs of its packages.
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
     /// A program of its packages.
-    pub(super) fn program(&self, name: &str) -> Command {
-        program(self.folder.join("bin").join(name))
+    pub(crate) fn program(&self, name: &str) -> Command {
+        program(self.bin().join(name))
     }
 }
 
@@ -87,7 +92,7 @@ fn interpreter() -> Option<(String, String)> {
 }
 
 /// `$XDG_CACHE_HOME/ttmem-tests`, or the same below `~/.cache`, as for the other tests in Python.
-fn cache_folder() -> Option<PathBuf> {
+pub(crate) fn cache_folder() -> Option<PathBuf> {
     env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|folder| folder.is_absolute())

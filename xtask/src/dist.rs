@@ -1,0 +1,92 @@
+//! `cargo xtask dist`: the packages that users install.
+//!
+//! Everything is built once, for the C library of 2018 (2.28), and goes into a wheel, a Debian
+//! package and a tarball in `target/dist`. The tools come from the package index in exact versions;
+//! the same sources give the same bytes.
+
+mod build;
+mod deb;
+mod debian_root;
+mod interpreter;
+mod notices;
+mod symbols;
+mod tarball;
+mod tree;
+mod wheel;
+mod wheel_check;
+
+use crate::command::{program, read, root, target_dir};
+use crate::environment::Environment;
+use anyhow::Context;
+use build::Built;
+use std::fs;
+use std::path::PathBuf;
+
+/// The version of every package of the workspace.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The last C library that is too old is the one before this.
+const GLIBC: (u32, u32) = (2, 28);
+
+/// What was built, and where it goes.
+#[derive(Debug)]
+pub(crate) struct Dist {
+    environment: Environment,
+    built: Built,
+    /// Where the packages go.
+    folder: PathBuf,
+    /// The time that all files in them have.
+    epoch: String,
+}
+
+impl Dist {
+    fn build() -> anyhow::Result<Self> {
+        let environment = Environment::provide("dist", &packaging().join("requirements.txt"))?;
+        let folder = target_dir().join("dist");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
+            Ok(epoch) => epoch,
+            Err(_unset) => read(program("git").args(["log", "-1", "--format=%ct"]))?,
+        };
+        let built = build::run(&environment)?;
+        Ok(Self {
+            environment,
+            built,
+            folder,
+            epoch: epoch.trim().to_owned(),
+        })
+    }
+}
+
+/// Builds every package.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let dist = Dist::build()?;
+    for package in [
+        wheel::make(&dist)?,
+        deb::make(&dist, VERSION)?,
+        tarball::make(&dist)?,
+        tarball::make_debug(&dist)?,
+    ] {
+        let bytes = fs::metadata(&package)?.len();
+        println!("{:>9} KiB  {}", bytes / 1024, package.display());
+    }
+    Ok(())
+}
+
+/// Builds the wheel and tries it in fresh environments.
+pub(crate) fn check_wheel() -> anyhow::Result<()> {
+    let dist = Dist::build()?;
+    let wheel = wheel::make(&dist)?;
+    wheel_check::run(&dist, &wheel)
+}
+
+/// Builds the Debian package and installs, upgrades and removes it in a root of its own.
+pub(crate) fn check_deb() -> anyhow::Result<()> {
+    let dist = Dist::build()?;
+    debian_root::run(&dist)
+}
+
+/// The folder with all that packages have besides what is built.
+fn packaging() -> PathBuf {
+    root().join("packaging")
+}

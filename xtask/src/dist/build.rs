@@ -1,0 +1,132 @@
+//! Builds what packages have: against an old C library, stripped, with debug information apart.
+//!
+//! Zig links, as it knows the symbols of every C library and brings the objects that go with it.
+
+use super::{GLIBC, symbols};
+use crate::command::{cargo, program, read, root, run as run_command, target_dir};
+use crate::environment::Environment;
+use crate::tool;
+use anyhow::{Context, bail};
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+const PACKAGES: [&str; 3] = ["ttmem", "ttmem-attach", "ttmem-capi"];
+
+/// The unwinder that C++ programs use.
+const UNWINDER: &str = "libgcc_s.so.1";
+
+/// What was built, stripped.
+#[derive(Debug)]
+pub(super) struct Built {
+    pub(super) program: Binary,
+    /// The library that is preloaded.
+    pub(super) attach: Binary,
+    /// The library that C programs link with.
+    pub(super) library: Binary,
+    /// The same as an archive.
+    pub(super) archive: PathBuf,
+}
+
+/// A program or library, and the file with its debug information.
+#[derive(Debug)]
+pub(super) struct Binary {
+    pub(super) stripped: PathBuf,
+    pub(super) debug: PathBuf,
+    pub(super) build_id: String,
+}
+
+impl Built {
+    pub(super) fn all(&self) -> [&Binary; 3] {
+        [&self.program, &self.attach, &self.library]
+    }
+}
+
+pub(super) fn run(environment: &Environment) -> anyhow::Result<Built> {
+    tool::OBJCOPY.ensure()?;
+    tool::CC.ensure()?;
+    let (major, minor) = GLIBC;
+    let target = format!("{TARGET}.{major}.{minor}");
+    let mut build = cargo([
+        "zigbuild",
+        "--release",
+        "--lib",
+        "--bins",
+        "--target",
+        &target,
+    ]);
+    build.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
+    // Flags of the machine that builds must not reach what others run.
+    build.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    run_command(
+        build
+            .env("PATH", path_with(&environment.bin())?)
+            .env("RUSTFLAGS", flags()?),
+    )?;
+    let folder = target_dir().join(TARGET).join("release");
+    let built = Built {
+        program: split(&folder, "ttmem")?,
+        attach: split(&folder, "libttmem_attach.so")?,
+        library: split(&folder, "libttmem.so")?,
+        archive: objcopy(&folder, "libttmem.a", "--strip-debug", "libttmem.a")?,
+    };
+    for binary in built.all() {
+        symbols::check(&binary.stripped)?;
+    }
+    Ok(built)
+}
+
+/// How the compiler and linker are called.
+fn flags() -> anyhow::Result<String> {
+    let unwinder = read(program("cc").arg(format!("-print-file-name={UNWINDER}")))?;
+    let unwinder = unwinder.trim();
+    if !Path::new(unwinder).is_absolute() {
+        bail!("the C compiler has no {UNWINDER}");
+    }
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let home = home.context("no folder of cargo: set CARGO_HOME or HOME")?;
+    Ok([
+        // Nobody else has these paths.
+        format!("--remap-path-prefix={}=/ttmem", root().display()),
+        format!("--remap-path-prefix={}=/cargo", home.display()),
+        // Exceptions of the program pass through hooks of the attach library. Zig would give it an
+        // unwinder of its own, which cannot continue what the program's has begun.
+        format!("-Clink-arg={unwinder}"),
+        // That file is of this machine's C library.
+        "-Clink-arg=-Wl,--allow-shlib-undefined".to_owned(),
+        "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
+    ]
+    .join(" "))
+}
+
+fn path_with(first: &Path) -> anyhow::Result<OsString> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(first.to_owned()).chain(env::split_paths(&path));
+    Ok(env::join_paths(folders)?)
+}
+
+/// Takes debug information out of a file, into one beside it.
+fn split(folder: &Path, name: &str) -> anyhow::Result<Binary> {
+    let stripped = objcopy(folder, name, "--strip-unneeded", name)?;
+    let debug = objcopy(folder, name, "--only-keep-debug", &format!("{name}.debug"))?;
+    Ok(Binary {
+        build_id: symbols::build_id(&stripped)?,
+        stripped,
+        debug,
+    })
+}
+
+/// Copies a part of a file that was built to a folder beside it.
+fn objcopy(folder: &Path, name: &str, part: &str, made: &str) -> anyhow::Result<PathBuf> {
+    let apart = folder.join("dist");
+    fs::create_dir_all(&apart).with_context(|| format!("cannot make {}", apart.display()))?;
+    let made = apart.join(made);
+    let mut objcopy = program("objcopy");
+    objcopy.args([part, "--enable-deterministic-archives"]);
+    run_command(objcopy.arg(folder.join(name)).arg(&made))?;
+    Ok(made)
+}

@@ -1,0 +1,216 @@
+//! The Debian package in a Debian of its own: installed, used by two users, upgraded, removed.
+//!
+//! systemd is no process there. What it would do is done here as the unit says: the folder below /run,
+//! the user, the socket on which readiness is reported.
+
+mod service;
+
+use super::{Dist, VERSION, deb};
+use crate::command::{program, read, run as run_command};
+use crate::environment::cache_folder;
+use crate::{CannotRun, tool};
+use anyhow::{Context, bail, ensure};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const RELEASE: &str = "bookworm";
+
+/// What a machine with the package has besides the smallest Debian.
+const PACKAGES: &str = "passwd,systemd";
+
+/// The version before ours, which is upgraded.
+const OLDER: &str = "0.0.1";
+
+/// The most exposed that the service may be, in tenths.
+const THRESHOLD: &str = "--threshold=25";
+
+/// What changes with every package that comes or goes.
+const NOT_COMPARED: [&str; 5] = [
+    "/var/lib/dpkg",
+    "/var/log",
+    "/var/cache/ldconfig",
+    "/etc/ld.so.cache",
+    // The shadow of what was there before a change.
+    "-",
+];
+
+pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
+    if read(program("id").arg("-u"))?.trim() != "0" {
+        bail!(CannotRun("only root can install packages".to_owned()));
+    }
+    for tool in [tool::DEBOOTSTRAP, tool::LINTIAN, tool::SYSTEMD_ANALYZE] {
+        tool.ensure()?;
+    }
+    // The older one first: a version is built in place of the one before.
+    let older = deb::make(dist, OLDER)?;
+    let package = deb::make(dist, VERSION)?;
+    run_command(
+        program("lintian")
+            .args(["--fail-on", "error"])
+            .arg(&package),
+    )?;
+
+    let root = Root::copy()?;
+    let before = root.files()?;
+    root.install(&older)?;
+    root.check_units()?;
+    let settings = ["etc/default/ttmem", "etc/ttmem/trust"].map(|file| root.path(file));
+    for file in &settings {
+        let text = fs::read_to_string(file)?;
+        fs::write(file, format!("{text}# changed here\n"))?;
+    }
+    root.install(&package)?;
+    for file in &settings {
+        let text = fs::read_to_string(file)?;
+        ensure!(
+            text.ends_with("# changed here\n"),
+            "{} was lost",
+            file.display()
+        );
+    }
+    let version = root.read(&["ttmem", "--version"])?;
+    ensure!(
+        version.trim() == format!("ttmem {VERSION}"),
+        "it is {version}"
+    );
+    root.check_units()?;
+    service::check(&root)?;
+
+    run_command(&mut root.command(&["dpkg", "--remove", "ttmem"]))?;
+    ensure!(
+        !root.path("usr/bin/ttmem").exists(),
+        "the program is still there"
+    );
+    ensure!(
+        settings.iter().all(|file| file.exists()),
+        "settings are gone"
+    );
+    run_command(&mut root.command(&["dpkg", "--purge", "ttmem"]))?;
+    let after = root.files()?;
+    let left: Vec<&String> = after.iter().filter(|line| !before.contains(line)).collect();
+    ensure!(left.is_empty(), "this is left or changed: {left:#?}");
+    fs::remove_file(&older)?;
+    Ok(())
+}
+
+/// A Debian in a folder.
+pub(super) struct Root(PathBuf);
+
+impl Root {
+    /// A copy of the one that is kept in the cache.
+    fn copy() -> anyhow::Result<Self> {
+        let kept = kept()?;
+        // Not in the build directory, which may be too deep for the path of a socket.
+        let copy = Self(env::temp_dir().join(format!("ttmem-debian-{}", std::process::id())));
+        let mut cp = program("cp");
+        run_command(
+            cp.args(["--archive", "--reflink=auto"])
+                .arg(&kept)
+                .arg(&copy.0),
+        )?;
+        Ok(copy)
+    }
+
+    pub(super) fn path(&self, below: &str) -> PathBuf {
+        self.0.join(below)
+    }
+
+    /// A program inside, with a /proc that is gone when it ends.
+    pub(super) fn command(&self, words: &[&str]) -> Command {
+        let mut command = program("unshare");
+        command
+            .args(["--mount", "--", "sh", "-c"])
+            .arg("mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"")
+            .arg(&self.0)
+            .args(words)
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+
+    fn read(&self, words: &[&str]) -> anyhow::Result<String> {
+        read(&mut self.command(words))
+    }
+
+    fn install(&self, package: &Path) -> anyhow::Result<()> {
+        let inside = self.path("ttmem.deb");
+        fs::copy(package, &inside)?;
+        run_command(&mut self.command(&["dpkg", "--install", "/ttmem.deb"]))?;
+        fs::remove_file(inside)?;
+        Ok(())
+    }
+
+    fn check_units(&self) -> anyhow::Result<()> {
+        let enabled = "etc/systemd/system/multi-user.target.wants/ttmem.service";
+        ensure!(
+            self.path(enabled).is_symlink(),
+            "the service is not enabled"
+        );
+        let user = self.read(&["getent", "passwd", "ttmem"])?;
+        ensure!(user.contains("nologin"), "the user is {user}");
+        let mut verify = program("systemd-analyze");
+        verify.arg(format!("--root={}", self.0.display()));
+        run_command(verify.args(["verify", "ttmem.service"]))?;
+        let mut security = program("systemd-analyze");
+        security.args(["security", "--offline=true", "--no-pager", THRESHOLD]);
+        let unit = self.path("usr/lib/systemd/system/ttmem.service");
+        let said = read(security.arg(unit))?;
+        println!("{}", said.lines().last().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Every file with its kind, mode, owner and length, apart from what packages always change.
+    fn files(&self) -> anyhow::Result<Vec<String>> {
+        let mut find = program("find");
+        find.arg(&self.0).arg("-xdev");
+        // The length of a folder depends on its past.
+        find.args(["-type", "d", "-printf", "%y %m %U:%G /%P\\n", "-o"]);
+        find.args(["-printf", "%y %m %U:%G %s /%P\\n"]);
+        let listed = read(&mut find)?;
+        let is_compared = |line: &&str| {
+            let path = line.rsplit_once(" /").map_or("", |(_rest, path)| path);
+            let path = format!("/{path}");
+            let (folders, [suffix]) = NOT_COMPARED.split_at(4) else {
+                return true;
+            };
+            !folders.iter().any(|folder| path.starts_with(folder)) && !path.ends_with(suffix)
+        };
+        Ok(listed
+            .lines()
+            .filter(is_compared)
+            .map(str::to_owned)
+            .collect())
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _left_behind = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The Debian that is kept, made if there is none.
+fn kept() -> anyhow::Result<PathBuf> {
+    let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
+    let kept = cache.join(format!("debian-{RELEASE}"));
+    if kept.exists() {
+        return Ok(kept);
+    }
+    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let making = cache.join(format!("debian-{RELEASE}-{}", std::process::id()));
+    let mut debootstrap = program("debootstrap");
+    debootstrap.args([
+        "--variant=minbase",
+        &format!("--include={PACKAGES}"),
+        RELEASE,
+    ]);
+    if let Err(error) = run_command(debootstrap.arg(&making)) {
+        let _incomplete = fs::remove_dir_all(&making);
+        bail!(CannotRun(format!("no Debian can be made here: {error:#}")));
+    }
+    fs::rename(&making, &kept).with_context(|| format!("cannot make {}", kept.display()))?;
+    Ok(kept)
+}

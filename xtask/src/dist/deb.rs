@@ -2,7 +2,7 @@
 
 use super::tree::{EXECUTABLE, PLAIN, Tree};
 use super::{Dist, notices, packaging};
-use crate::command::{program, root, run as run_command, target_dir};
+use crate::command::{program, read, root, run as run_command, target_dir};
 use crate::{install, tool};
 use anyhow::Context;
 use std::fs;
@@ -46,7 +46,7 @@ pub(super) fn make(dist: &Dist, version: &str) -> anyhow::Result<PathBuf> {
         let from = packaging().join("debian").join(script);
         tree.put(&from, &format!("DEBIAN/{script}"), EXECUTABLE)?;
     }
-    put_documents(&tree)?;
+    put_documents(&tree, dist, version)?;
     let kib = tree.kib()?.to_string();
     let values = [("DEB_VERSION", version), ("KIB", &kib)];
     tree.fill_in("debian/control.in", "DEBIAN/control", &values)?;
@@ -59,12 +59,17 @@ pub(super) fn make(dist: &Dist, version: &str) -> anyhow::Result<PathBuf> {
     Ok(package)
 }
 
-fn put_documents(tree: &Tree) -> anyhow::Result<()> {
-    let documents = "usr/share/doc/ttmem";
-    let notices = notices::text()?;
-    let places = ["changelog", "THIRD-PARTY"].map(|name| format!("{documents}/{name}"));
-    tree.put(&root().join("CHANGELOG.md"), &places[0], PLAIN)?;
-    tree.write(notices.as_bytes(), &places[1], PLAIN)?;
+fn put_documents(tree: &Tree, dist: &Dist, version: &str) -> anyhow::Result<()> {
+    let names = ["CHANGELOG.md", "THIRD-PARTY", "changelog"];
+    let places = names.map(|name| format!("usr/share/doc/ttmem/{name}"));
+    let [changes, notices, changelog] = &places;
+    tree.put(&root().join("CHANGELOG.md"), changes, PLAIN)?;
+    tree.write(notices::text()?.as_bytes(), notices, PLAIN)?;
+    let mut date = program("date");
+    date.args(["--utc", "--rfc-email", &format!("--date=@{}", dist.epoch)]);
+    let date = read(date.env("LC_ALL", "C"))?;
+    let values = [("DEB_VERSION", version), ("DATE", date.trim())];
+    tree.fill_in("debian/changelog.in", changelog, &values)?;
     compress(tree, &places)
 }
 

@@ -1,4 +1,6 @@
-//! What a test may ask of the preloaded library: plain C functions.
+//! What the process itself may ask of the preloaded library: plain C functions.
+//!
+//! The Python package `ttmem` and the tests use them.
 
 #![expect(
     unsafe_code,
@@ -6,9 +8,11 @@
 )]
 
 use crate::{generation, hooks, report, symbols};
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::catch_unwind;
 use std::time::Duration;
+use ttmem_client::{AskError, Question};
+use ttmem_event::EventKind;
 
 /// Waits until the server has applied all that was recorded before; 0 = it has.
 #[unsafe(no_mangle)]
@@ -18,6 +22,64 @@ pub extern "C" fn ttmem_attach_flush(timeout_millis: u32) -> c_int {
         report::tracker().flush(timeout).is_ok()
     });
     if flushed.unwrap_or(false) { 0 } else { -1 }
+}
+
+/// Takes an answer of the account, whose bytes stay only for this call.
+pub type Take = extern "C" fn(context: *mut c_void, answer: *const c_char, bytes: usize);
+
+/// Asks the account of this process what it holds, as `ttmem_account_ask` of `ttmem.h` does.
+///
+/// 0 = `take` was called with a JSON document; -1 = tracking is off; -2 = nothing to call; -3 = no
+/// such question or stretch; -5 = no answer in time; -6 = too many stretches.
+///
+/// # Safety
+/// `take` is null or a function that may be called with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_attach_ask(
+    ask: u32,
+    subject: u64,
+    max_rows: u32,
+    timeout_millis: u32,
+    take: Option<Take>,
+    context: *mut c_void,
+) -> c_int {
+    let Some(take) = take else {
+        return -2;
+    };
+    let asked = catch_unwind(|| {
+        let words = [ask.into(), subject, max_rows.into()];
+        let question = Question::from_words(words).ok_or(AskError::Value)?;
+        let timeout = Duration::from_millis(timeout_millis.into());
+        report::tracker().own_account(question, timeout)
+    });
+    match asked.unwrap_or(Err(AskError::Disabled)) {
+        Ok(answer) => {
+            take(context, answer.as_ptr().cast(), answer.len());
+            0
+        }
+        Err(error) => error.code(),
+    }
+}
+
+/// Sets a mark, from which on readers see peaks, too; 0 = it is set, -1 = tracking is off, -2 = it
+/// has no name.
+///
+/// # Safety
+/// `name` is null or closed by a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_attach_mark(name: *const c_char, number: u64) -> c_int {
+    if name.is_null() {
+        return -2;
+    }
+    // SAFETY: not null, and the caller vouches for the zero.
+    let name = unsafe { CStr::from_ptr(name) };
+    let marked = catch_unwind(|| {
+        let tracker = report::tracker();
+        let name = tracker.text(&name.to_string_lossy());
+        tracker.track(EventKind::Marked { name, number });
+        tracker.is_enabled()
+    });
+    if marked.unwrap_or(false) { 0 } else { -1 }
 }
 
 /// Stops reporting anything while `paused` is not 0: for a benchmark that compares both.

@@ -65,4 +65,7 @@ mod symbols;
 mod thread;
 
 #[cfg(not(loom))]
-pub use control::{ttmem_attach_flush, ttmem_attach_pause, ttmem_attach_status};
+pub use control::{
+    Take, ttmem_attach_ask, ttmem_attach_flush, ttmem_attach_mark, ttmem_attach_pause,
+    ttmem_attach_status,
+};

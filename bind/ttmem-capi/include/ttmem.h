@@ -14,8 +14,10 @@
  *     ttmem_buffer_freed(mesh_id, buffer.buffer);
  *     ttmem_client_close(1000);
  *
- * Three kinds of functions:
+ * Four kinds of functions:
  *   - ttmem_client_*: the connection to the server. May block, up to the time that is given.
+ *   - ttmem_account_ask: what this process holds, from its own account and without a server. May
+ *     block, up to the time that is given.
  *   - ttmem_*_define: give an id to what has no fixed size. The same content gives the same id.
  *     Slow the first time, so do it once and keep the id.
  *   - all others report one thing that happened. They take tens of nanoseconds, never block on the
@@ -109,6 +111,12 @@ typedef struct ttmem_statistics_t {
     // Zero.
     uint8_t reserved[7];
 } ttmem_statistics_t;
+
+// What to ask the account of this process: one of TTMEM_ASK_*.
+typedef uint32_t ttmem_ask_t;
+
+// Takes an answer of `bytes` bytes, which are valid during the call only.
+typedef void (*ttmem_answer_t)(void *context, const char *answer, size_t bytes);
 
 // A defined text; 0 means none. See ttmem_text_define.
 typedef uint32_t ttmem_text_id_t;
@@ -489,6 +497,9 @@ typedef struct ttmem_prefetched_t {
 // The time was over before the server had confirmed everything; nothing is lost by that.
 #define TTMEM_E_TIMEOUT -5
 
+// So many are open that there is no room for another.
+#define TTMEM_E_TOO_MANY -6
+
 // In ttmem_kernel_unloaded: all kernels of the program.
 #define TTMEM_KERNEL_ALL 18446744073709551615ull
 
@@ -639,6 +650,22 @@ typedef struct ttmem_prefetched_t {
 // Through another chip.
 #define TTMEM_REACH_REMOTE 2
 
+// What is held, with the peaks of the stretch `subject`; 0 is the one since start or reset.
+#define TTMEM_ASK_FIGURES 0
+
+// The same with the `max_rows` largest buffers.
+#define TTMEM_ASK_SNAPSHOT 1
+
+// Peaks begin anew on the device `subject`, or on all devices if it is UINT64_MAX.
+#define TTMEM_ASK_RESET 2
+
+// A stretch of its own begins; the answer has its number.
+#define TTMEM_ASK_BEGIN 3
+
+// The stretch `subject` ends: its peaks, and the `max_rows` largest buffers that were placed in
+// it and are still held.
+#define TTMEM_ASK_END 4
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -677,6 +704,21 @@ ttmem_code_t ttmem_client_close(uint32_t timeout_millis);
 // # Safety
 // `statistics` is null, or points to a structure as long as its `struct_bytes` says.
 ttmem_code_t ttmem_client_statistics(struct ttmem_statistics_t *statistics);
+
+// Asks the account of this process what it holds; needs no server.
+//
+// `take` is called once, before this returns, with a JSON document that has everything reported
+// before the call. Nothing is asked where the code is not TTMEM_OK: TTMEM_E_VALUE for a stretch
+// that is not open, TTMEM_E_TOO_MANY when a thousand are.
+//
+// # Safety
+// `take` is null or a function that may be called with `context`.
+ttmem_code_t ttmem_account_ask(ttmem_ask_t ask,
+                               uint64_t subject,
+                               uint32_t max_rows,
+                               uint32_t timeout_millis,
+                               Option<ttmem_answer_t> take,
+                               void *context);
 
 // Gives an id to a text: the name of an operation, a kernel, a board, a mark.
 //

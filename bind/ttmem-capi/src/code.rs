@@ -19,6 +19,9 @@ pub const TTMEM_E_SIZE: ttmem_code_t = -4;
 /// The time was over before the server had confirmed everything; nothing is lost by that.
 pub const TTMEM_E_TIMEOUT: ttmem_code_t = -5;
 
+/// So many are open that there is no room for another.
+pub const TTMEM_E_TOO_MANY: ttmem_code_t = -6;
+
 /// Runs `entry`; a panic turns tracking off and the program runs on.
 ///
 /// Not for the record path, which is free of panics, and never around a call that

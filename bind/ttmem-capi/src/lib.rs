@@ -7,6 +7,7 @@
 //! make exported functions: the generator does not see through them.
 //!
 //! * [`client`]: start, flush, close, statistics. Guarded against panics.
+//! * [`account`]: what this process holds. Guarded against panics.
 //! * [`define`]: texts, core sets, devices, meshes. Guarded against panics.
 //! * [`record`]: one function per kind of event. These are the record path of the
 //!   host program: no lock, no allocation, no system call and nothing that panics.
@@ -17,6 +18,7 @@
     reason = "the names are those of the C header, where types are lower case and end in _t"
 )]
 
+pub mod account;
 pub mod client;
 pub mod code;
 pub mod constants;

@@ -83,13 +83,13 @@ pub(crate) enum ProgramKey {
 }
 
 /// How often a kernel binary is loaded, by the bytes of each load; mostly all are alike.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Loads {
     pub(crate) largest: (u64, u32),
     pub(crate) others: BTreeMap<u64, u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceIndex {
     pub(crate) programs: Set<u32>,
     /// Meshes with it that were used since they were last closed.
@@ -99,7 +99,7 @@ pub(crate) struct DeviceIndex {
     pub(crate) freed_kernels: FreedList,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Capturing {
     pub(crate) trace: TraceKey,
     /// The number of the last captured run of each program on each mesh.
@@ -109,7 +109,9 @@ pub(crate) struct Capturing {
 }
 
 /// What one process holds, and how it came to.
-#[derive(Debug, Default)]
+///
+/// A clone shares the pages of rows until one of the two writes to them.
+#[derive(Clone, Debug, Default)]
 pub struct Account {
     /// Whether it belongs to an old sender.
     pub(crate) legacy: bool,

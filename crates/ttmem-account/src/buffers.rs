@@ -154,7 +154,7 @@ const PARTS: usize = 256;
 /// A table that grows moves all that it has. A large index is in parts that grow each by
 /// itself, so that no event waits until a million entries are moved. The last part gets twice as
 /// much as the first, and those between accordingly: equal ones would all grow at once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SlotIndex {
     parts: Vec<HashTable<u32>>,
 }
@@ -214,7 +214,7 @@ impl SlotIndex {
 }
 
 /// The live buffers of one process, found by identity or by an old sender's address.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BufferBook {
     pub(crate) rows: Pages<BufferRow>,
     index: SlotIndex,

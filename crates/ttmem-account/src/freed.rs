@@ -50,7 +50,7 @@ fn kind(entry: &PeakEntry) -> Kind {
     (entry.gauge, entry.place, entry.name, entry.placed)
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FreedEntries {
     rows: Pages<Freed>,
     /// The newest entry of each kind.

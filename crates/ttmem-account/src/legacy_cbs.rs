@@ -16,14 +16,14 @@ pub struct LegacyCb {
 }
 
 /// The entries at one address of a device.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct AtAddress {
     /// Rows by size and then by age, so that the newest of a size is found.
     by_size: BTreeMap<(u64, u64), u32>,
     by_age: BTreeMap<u64, u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LegacyCbs {
     pub(crate) rows: Pages<LegacyCb>,
     addresses: Map<(u32, u64), AtAddress>,

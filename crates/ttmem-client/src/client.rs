@@ -7,6 +7,7 @@
 
 use crate::config::Config;
 use crate::futex;
+use crate::own_account::Questions;
 use crate::room::{self, NoRoom, Room};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -54,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) dictionary: Dictionary,
     pub(crate) doorbell: Doorbell,
     pub(crate) flush: Flush,
+    /// What threads ask the process's own account.
+    pub(crate) questions: Questions,
     pub(crate) figures: Figures,
 }
 
@@ -83,6 +86,7 @@ impl Client {
             dictionary: Dictionary::new(dictionary_segment),
             doorbell: Doorbell::default(),
             flush: Flush::default(),
+            questions: Questions::default(),
             figures: Figures::default(),
             config,
         };
@@ -291,14 +295,14 @@ fn dictionary_segment() -> Option<&'static DictionarySegment> {
 
 /// Until when to wait; a time beyond all clocks is for ever.
 #[derive(Clone, Copy, Debug)]
-struct Deadline(Option<Instant>);
+pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    fn after(timeout: Duration) -> Self {
+    pub(crate) fn after(timeout: Duration) -> Self {
         Self(Instant::now().checked_add(timeout))
     }
 
-    fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         self.0.map_or(Duration::from_secs(3600), left)
     }

@@ -12,7 +12,9 @@
 mod notes;
 
 use crate::client::{Client, PAGE};
+use crate::own_account::{self, AskError, Question};
 use crate::{local, start, tracker};
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 use ttmem_event::EventKind;
 use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
@@ -21,7 +23,7 @@ use ttmem_ring::page::{FIRST_GENERATION, Rival};
 use ttmem_ring::published::Published;
 
 /// The version of note and table.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How long to wait for another copy that starts at the same time. It needs some milliseconds;
 /// waiting for ever could be waiting for a thread that waits for this one, in the loader.
@@ -36,6 +38,18 @@ struct Table {
     next_buffer: extern "C" fn() -> u64,
     next_program: extern "C" fn() -> u64,
     flush: extern "C" fn(u64) -> bool,
+    ask: extern "C" fn(&RawQuestion, Sink, *mut c_void) -> i32,
+}
+
+/// Takes the bytes of an answer, which stay only for this call.
+type Sink = extern "C" fn(*mut c_void, *const u8, usize);
+
+/// A question on its way to another copy.
+#[derive(Debug)]
+#[repr(C)]
+struct RawQuestion {
+    words: [u64; 3],
+    timeout_millis: u64,
 }
 
 static OWN: Table = Table {
@@ -44,6 +58,7 @@ static OWN: Table = Table {
     next_buffer: tracker::next_buffer,
     next_program: tracker::next_program,
     flush: flush_forwarded,
+    ask: ask_forwarded,
 };
 
 /// The table of the copy that does the work.
@@ -120,6 +135,28 @@ pub(crate) fn flush(timeout: Duration) -> bool {
     LEADER.get().is_some_and(|leader| (leader.flush)(millis))
 }
 
+/// Has the other copy ask the account.
+pub(crate) fn ask(question: Question, timeout: Duration) -> Result<String, AskError> {
+    extern "C" fn keep(text: *mut c_void, bytes: *const u8, count: usize) {
+        // SAFETY: `ask` below passes its own text, which nobody else uses meanwhile.
+        #[expect(unsafe_code, reason = "the context of a callback")]
+        let text = unsafe { &mut *text.cast::<Vec<u8>>() };
+        // SAFETY: the other copy passes a slice's own parts.
+        #[expect(unsafe_code, reason = "a slice in two parts")]
+        text.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, count) });
+    }
+    let leader = LEADER.get().ok_or(AskError::Disabled)?;
+    let raw = RawQuestion {
+        words: question.words(),
+        timeout_millis: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+    };
+    let mut text: Vec<u8> = Vec::new();
+    match (leader.ask)(&raw, keep, (&raw mut text).cast()) {
+        0 => String::from_utf8(text).map_err(|_broken| AskError::Disabled),
+        code => Err(AskError::from_code(code)),
+    }
+}
+
 /// The client of this copy, if it is the one that does the work.
 fn own_client() -> Option<&'static Client> {
     if PAGE.word() < FIRST_GENERATION {
@@ -144,6 +181,22 @@ extern "C" fn define_forwarded(kind: u8, body: *const u8, bytes: usize) -> u32 {
     #[expect(unsafe_code, reason = "a slice in two parts")]
     let body = unsafe { std::slice::from_raw_parts(body, bytes) };
     own_client().map_or(0, |client| client.define(kind, body))
+}
+
+extern "C" fn ask_forwarded(raw: &RawQuestion, sink: Sink, context: *mut c_void) -> i32 {
+    let Some(client) = own_client() else {
+        return AskError::Disabled.code();
+    };
+    let Some(question) = Question::from_words(raw.words) else {
+        return AskError::Value.code();
+    };
+    match own_account::ask(client, question, Duration::from_millis(raw.timeout_millis)) {
+        Ok(text) => {
+            sink(context, text.as_ptr(), text.len());
+            0
+        }
+        Err(error) => error.code(),
+    }
 }
 
 extern "C" fn flush_forwarded(millis: u64) -> bool {

@@ -18,6 +18,7 @@ mod forward;
 mod futex;
 mod host;
 mod local;
+mod own_account;
 mod pump;
 mod room;
 mod start;
@@ -25,4 +26,5 @@ mod tracker;
 mod trust;
 
 pub use config::{ClockChoice, Config};
+pub use own_account::{AskError, Question};
 pub use tracker::{FlushError, Statistics, Tracker};

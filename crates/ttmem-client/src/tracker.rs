@@ -2,6 +2,7 @@
 
 use crate::client::PAGE;
 use crate::config::Config;
+use crate::own_account::{self, AskError, Question};
 use crate::{forward, local, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -149,6 +150,22 @@ impl Tracker {
         let outcome = settle(timeout, true);
         start::disable();
         outcome
+    }
+
+    /// Asks the process's own account: a JSON document of what the process holds, everything
+    /// recorded before this call included. No server is needed.
+    ///
+    /// # Errors
+    /// When tracking is off, the question makes no sense, or the account does not answer in time.
+    pub fn own_account(self, question: Question, timeout: Duration) -> Result<String, AskError> {
+        match decided() {
+            OFF => Err(AskError::Disabled),
+            FORWARDING => forward::ask(question, timeout),
+            _running => {
+                let client = PAGE.client().ok_or(AskError::Disabled)?;
+                own_account::ask(client, question, timeout)
+            }
+        }
     }
 
     /// What the client knows about itself.

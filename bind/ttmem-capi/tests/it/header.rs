@@ -15,6 +15,7 @@ fn generate() -> String {
         "ids",
         "constants",
         "client",
+        "account",
         "define",
         "record/device",
         "record/buffer",

@@ -2,6 +2,7 @@
 
 use super::history::History;
 use crate::client::Client;
+use ttmem_event::Definition;
 use ttmem_event::wire::{Frame, FrameKind};
 
 /// How far each segment of the dictionary was read.
@@ -36,6 +37,18 @@ impl Definitions {
     pub(super) fn forget_sent(&mut self) {
         self.sent.clear();
     }
+}
+
+/// All texts so far.
+pub(super) fn texts(client: &Client) -> Vec<Definition> {
+    let mut texts = Vec::new();
+    for bytes in new_bytes(client, &mut Vec::new()) {
+        if let Ok(Frame::Define(definitions)) = Frame::decode(FrameKind::Define as u8, &bytes) {
+            let all = definitions.flatten();
+            texts.extend(all.filter(|each| matches!(each, Definition::Text { .. })));
+        }
+    }
+    texts
 }
 
 /// The bytes of each segment beyond those that were seen; a segment is less than a frame may be.

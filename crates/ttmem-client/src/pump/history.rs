@@ -6,6 +6,7 @@
 //! into the account; so do the oldest ones when the history reaches its bound,
 //! and if those were never sent, they are *elided*.
 
+use super::present::Present;
 use crate::room;
 use std::collections::VecDeque;
 use ttmem_account::{Account, Limits};
@@ -52,6 +53,8 @@ pub(super) struct History {
     /// The state at the front; away while it is put into frames.
     account: Option<Account>,
     limits: Limits,
+    /// The state after the last event, once the process has asked for its own figures.
+    present: Option<Present>,
     /// Positions of the rings at the front, and at the first unsent.
     at_front: Vec<u64>,
     at_unsent: Vec<u64>,
@@ -76,6 +79,7 @@ impl History {
             unsent: 0,
             account: Some(Account::new(legacy)),
             limits: Limits::default(),
+            present: None,
             at_front: Vec::new(),
             at_unsent: Vec::new(),
             delivered: Vec::new(),
@@ -116,6 +120,9 @@ impl History {
 
     /// Learns what events refer to.
     pub(super) fn define(&mut self, definition: &Definition) {
+        if let Some(present) = &mut self.present {
+            present.define(definition);
+        }
         // The account needs no texts: the server has them from the dictionary.
         if let (Some(account), false) = (
             &mut self.account,
@@ -124,6 +131,41 @@ impl History {
             // A refusal is counted where it happens.
             let _refused = account.define(definition, &self.limits, &mut ());
         }
+    }
+
+    /// The state after the last event, as far as it has followed; `None` before it was asked for.
+    pub(super) fn present(&mut self) -> Option<&mut Present> {
+        self.present.as_mut()
+    }
+
+    /// Begins to follow, and learns the texts: the account at the front has none.
+    pub(super) fn begin_present(&mut self, texts: impl IntoIterator<Item = Definition>) {
+        if let Some(account) = &self.account {
+            let mut present = Present::new(account, self.front);
+            for text in texts {
+                present.define(&text);
+            }
+            self.present = Some(present);
+        }
+    }
+
+    /// Has the present follow so many events; true once it lacks none.
+    pub(super) fn follow(&mut self, most: usize) -> bool {
+        let Some(present) = &mut self.present else {
+            return false;
+        };
+        let known = present.next().saturating_sub(self.front);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let from = known.min(self.records.len());
+        let until = known.saturating_add(most).min(self.records.len());
+        for (sequence, record) in (present.next()..).zip(self.records.range(from..until)) {
+            // What this process encoded can be decoded.
+            match Event::decode(record) {
+                Ok(event) => present.follow(sequence, &event),
+                Err(_unknown) => present.skip(sequence),
+            }
+        }
+        present.next() >= self.front + self.records.len() as u64
     }
 
     /// The sequence number of the first event that is kept.
@@ -225,9 +267,13 @@ impl History {
         let ring = self.rings.pop_front();
         if let Some(record) = self.records.pop_front() {
             advance(&mut self.at_front, ring);
+            let sequence = self.front;
             self.front += 1;
             // What this process encoded can be decoded.
             if let Ok(event) = Event::decode(&record) {
+                if let Some(present) = &mut self.present {
+                    present.follow(sequence, &event);
+                }
                 if let EventKind::EventsLost { count } = event.kind {
                     self.lost += count;
                 }

@@ -8,6 +8,7 @@
 mod definitions;
 mod history;
 mod link;
+mod present;
 mod rings;
 mod socket;
 
@@ -15,6 +16,7 @@ use crate::client::{Client, PAGE};
 use crate::clock::Calibration;
 use crate::futex;
 use crate::host::{self, SignalsBlocked};
+use crate::own_account::Asked;
 use crate::start::HIGHEST_BUFFER;
 use definitions::Definitions;
 use history::History;
@@ -47,6 +49,8 @@ const IDLE_TURNS: u32 = 20;
 const MERGED_AT_ONCE: u64 = 16 << 10;
 /// Events folded into the account in one turn, at least; some hundred microseconds.
 const FOLDED_AT_ONCE: usize = 4096;
+/// Events that the account as of now follows in one turn; a few milliseconds.
+const FOLLOWED_AT_ONCE: usize = 32 << 10;
 /// An account from this size on is put into frames beside the pump's own work.
 const LARGE_STATE: usize = 20_000;
 /// How long it waits for a server that does not read, before it looks at the rings again.
@@ -116,6 +120,8 @@ struct Pump {
     flushing: Option<Flushing>,
     /// The number of the last flush that is done.
     flushed: u32,
+    /// Questions to the account, with the events that they wait for.
+    asked: Vec<(Asked, Option<u64>)>,
     sleep: Duration,
     idle_turns: u32,
 }
@@ -145,6 +151,7 @@ impl Pump {
             link: Link::new(calibration),
             flushing: None,
             flushed: 0,
+            asked: Vec::new(),
             sleep: SHORTEST_SLEEP,
             idle_turns: 0,
         }
@@ -164,6 +171,9 @@ impl Pump {
     fn turn(&mut self) -> Turn {
         // Before the rings: what was recorded before a request is then in them.
         let requested = self.client.flush.requested();
+        let asked = self.client.questions.take();
+        self.asked
+            .extend(asked.into_iter().map(|asked| (asked, None)));
         let horizon = crate::clock::horizon();
         self.rings.refresh(self.client);
         let lost = self.rings.take_lost();
@@ -182,6 +192,7 @@ impl Pump {
         let folded = usize::try_from(2 * merged.events).unwrap_or(usize::MAX);
         self.history.keep_to_bound(folded.max(FOLDED_AT_ONCE));
         self.note_flush(requested, merged.complete);
+        self.answer(merged.complete);
         if self.link.is_state_due(&self.history) {
             self.send_state();
         }
@@ -236,10 +247,38 @@ impl Pump {
 
     /// How many events to merge in this turn: all there are, when somebody waits for them.
     fn most(&self, requested: u32) -> u64 {
-        if requested == self.noted() {
+        if requested == self.noted() && self.asked.is_empty() {
             MERGED_AT_ONCE
         } else {
             u64::MAX
+        }
+    }
+
+    /// Answers questions to the account whose events it has; `complete` if all were merged.
+    fn answer(&mut self, complete: bool) {
+        if self.asked.is_empty() {
+            return;
+        }
+        if self.history.present().is_none() {
+            let texts = definitions::texts(self.client);
+            self.history.begin_present(texts);
+        }
+        let end = self.history.end();
+        for (_asked, until) in &mut self.asked {
+            if complete {
+                until.get_or_insert(end);
+            }
+        }
+        self.history.follow(FOLLOWED_AT_ONCE);
+        let time = crate::clock::ticks();
+        let Some(present) = self.history.present() else {
+            return;
+        };
+        let next = present.next();
+        let ready = |until: &Option<u64>| until.is_some_and(|until| until <= next);
+        for (asked, _until) in self.asked.extract_if(.., |(_asked, until)| ready(until)) {
+            // Who no longer waits has been given up on.
+            let _gone = asked.answer.try_send(present.answer(asked.question, time));
         }
     }
 
@@ -325,8 +364,8 @@ impl Pump {
         } else {
             self.sleep.min(most)
         };
-        if turn.events > 4 * few {
-            // More is there already.
+        if turn.events > 4 * few || !self.asked.is_empty() {
+            // More is there already, or somebody waits.
             return;
         }
         let impatient = self.flushing.is_some();

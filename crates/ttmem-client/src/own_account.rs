@@ -1,0 +1,187 @@
+//! Asking the process's own account: what it holds now, without a server.
+//!
+//! The pump has the account. A thread that asks leaves its question in a queue, wakes the pump and
+//! waits for the answer: a view of the account as of its question or later, from which it makes
+//! the [document](document) itself, so that the pump goes on.
+
+mod document;
+
+use crate::client::{Client, Deadline};
+use crate::host::Uncancelled;
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+use ttmem_account::{AccountFacts, AccountRows, PeakSet};
+use ttmem_event::Class;
+
+/// How long to wait before looking whether the pump is still there.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What to ask the account of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// What is held, and the peaks of a stretch; 0 is the one since the start or the last reset.
+    Figures { stretch: u64 },
+    /// The same with the largest buffers.
+    Snapshot { stretch: u64, max_rows: u32 },
+    /// Peaks begin anew, on one device or on all.
+    Reset { device: Option<u32> },
+    /// A stretch of its own begins, beside all others.
+    Begin,
+    /// A stretch ends: its peaks, and the largest of what was placed in it and is still held.
+    End { stretch: u64, max_rows: u32 },
+}
+
+/// Why the account did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    #[error("tracking is off")]
+    Disabled,
+    /// The question names a stretch that is not open, or is none.
+    #[error("there is no such stretch")]
+    Value,
+    #[error("the account did not answer in time")]
+    TimedOut,
+    #[error("too many stretches are open")]
+    TooMany,
+}
+
+impl Question {
+    /// The question as numbers: which it is, a stretch or a device, and how many rows.
+    #[must_use]
+    pub fn words(self) -> [u64; 3] {
+        match self {
+            Self::Figures { stretch } => [0, stretch, 0],
+            Self::Snapshot { stretch, max_rows } => [1, stretch, max_rows.into()],
+            Self::Reset { device } => [2, device.map_or(u64::MAX, u64::from), 0],
+            Self::Begin => [3, 0, 0],
+            Self::End { stretch, max_rows } => [4, stretch, max_rows.into()],
+        }
+    }
+
+    /// The question of these numbers, if they are one.
+    #[must_use]
+    pub fn from_words(words: [u64; 3]) -> Option<Self> {
+        let [which, subject, rows] = words;
+        let max_rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        Some(match which {
+            0 => Self::Figures { stretch: subject },
+            1 => Self::Snapshot {
+                stretch: subject,
+                max_rows,
+            },
+            2 if subject == u64::MAX => Self::Reset { device: None },
+            2 => Self::Reset {
+                device: Some(u32::try_from(subject).ok()?),
+            },
+            3 => Self::Begin,
+            4 => Self::End {
+                stretch: subject,
+                max_rows,
+            },
+            _unknown => return None,
+        })
+    }
+}
+
+impl AskError {
+    /// The number of it for C: those of `ttmem.h` where that has one.
+    #[must_use]
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Disabled => -1,
+            Self::Value => -3,
+            Self::TimedOut => -5,
+            Self::TooMany => -6,
+        }
+    }
+
+    pub(crate) fn from_code(code: i32) -> Self {
+        let all = [Self::Value, Self::TimedOut, Self::TooMany];
+        let found = all.into_iter().find(|error| error.code() == code);
+        found.unwrap_or(Self::Disabled)
+    }
+}
+
+/// The account at one moment, for whoever asked.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) facts: AccountFacts,
+    pub(crate) devices: Vec<Described>,
+    /// By device, since the stretch began.
+    pub(crate) peaks: Vec<PeakSet>,
+    pub(crate) stretch: u64,
+    /// Rows that were placed by later events than this are asked for.
+    pub(crate) since_order: u64,
+    pub(crate) rows: Option<(AccountRows, usize)>,
+    pub(crate) timeline: Vec<Point>,
+}
+
+/// How a device is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    pub(crate) logical_id: Option<u32>,
+    pub(crate) unique_id: Option<u64>,
+    pub(crate) board: Option<String>,
+}
+
+/// What all devices together held at a time, in the ticks of the process's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) time: u64,
+    pub(crate) bytes: [u64; Class::COUNT],
+}
+
+/// A question that waits for the pump.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) question: Question,
+    pub(crate) answer: SyncSender<Result<Answer, AskError>>,
+}
+
+/// Questions that the pump has not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Questions(Mutex<Vec<Asked>>);
+
+impl Questions {
+    /// Takes them all; whatever was recorded before any of them is in the rings by now.
+    pub(crate) fn take(&self) -> Vec<Asked> {
+        let mut waiting = self.0.lock().unwrap_or_else(|poison| poison.into_inner());
+        std::mem::take(&mut *waiting)
+    }
+
+    fn put(&self, asked: Asked) {
+        let mut waiting = self.0.lock().unwrap_or_else(|poison| poison.into_inner());
+        waiting.push(asked);
+    }
+}
+
+/// Asks the pump and writes what it answers as a JSON document.
+pub(crate) fn ask(
+    client: &Client,
+    question: Question,
+    timeout: Duration,
+) -> Result<String, AskError> {
+    // A cancelled thread would be unwound through Rust, which aborts.
+    let _uncancelled = Uncancelled::begin();
+    let deadline = Deadline::after(timeout);
+    let (sender, receiver) = sync_channel(1);
+    client.questions.put(Asked {
+        question,
+        answer: sender,
+    });
+    client.ring_doorbell();
+    loop {
+        match receiver.recv_timeout(deadline.left().min(PATIENCE)) {
+            Ok(answer) => return answer.map(|answer| document::write(&answer)),
+            Err(RecvTimeoutError::Disconnected) => return Err(AskError::Disabled),
+            Err(RecvTimeoutError::Timeout) if client.flush.progress().has_ended() => {
+                return Err(AskError::Disabled);
+            }
+            Err(RecvTimeoutError::Timeout) if deadline.left().is_zero() => {
+                return Err(AskError::TimedOut);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}

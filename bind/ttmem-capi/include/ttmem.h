@@ -115,7 +115,7 @@ typedef struct ttmem_statistics_t {
 // What to ask the account of this process: one of TTMEM_ASK_*.
 typedef uint32_t ttmem_ask_t;
 
-// Takes an answer of `bytes` bytes, which are valid during the call only.
+// Takes an answer of `bytes` bytes, which are valid during the call only; it must not throw.
 typedef void (*ttmem_answer_t)(void *context, const char *answer, size_t bytes);
 
 // A defined text; 0 means none. See ttmem_text_define.

@@ -76,8 +76,13 @@ class _Loaded:
 
 
 def is_attached() -> bool:
-    """Whether the library is in this process; whether it tracks, the first question finds out."""
-    return _find() is not None
+    """Whether the library that tracks ttnn is preloaded, so that this process can be asked.
+
+    Whether it tracks, the first question finds out. A program that is linked with libttmem and
+    reports for itself can be asked without.
+    """
+    library = _find()
+    return library is not None and library.is_preloaded
 
 
 def _find() -> _Loaded | None:

@@ -23,6 +23,7 @@ mod many_clients;
 mod old_protocol;
 mod old_vocabulary;
 mod privacy;
+mod python;
 mod questions;
 mod readme;
 mod recipes;

@@ -49,7 +49,7 @@ const fn on_any(name: &'static str) -> Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 27] = [
+pub const PROGRAMS: [Program; 28] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -75,6 +75,7 @@ pub const PROGRAMS: [Program; 27] = [
     on_any("stacks"),
     on_any("python_lines"),
     on_any("leaking"),
+    on_any("own_account"),
     Program {
         name: "sub_meshes",
         needs_mesh: true,

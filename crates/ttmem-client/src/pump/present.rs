@@ -319,3 +319,6 @@ fn highest_ever(held: &HeldDevice) -> PeakSet {
         kernel: peak(GaugeKind::Kernel),
     }
 }
+
+#[cfg(test)]
+mod tests;

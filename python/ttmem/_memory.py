@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _frames, _library, _sizes
+from ._errors import TtmemError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Buffer:
         "kind",
         "layout",
         "operation",
+        "order",
         "requested_bytes",
         "stack",
     )
@@ -99,6 +101,8 @@ class Buffer:
         self.requested_bytes: int = fields["requested_bytes"]
         self.layout: str = fields["layout"]
         self.devices: tuple[int | None, ...] = tuple(fields["devices"])
+        self.order: int = fields["order"]
+        """The event of this process that placed it: no two buffers have the same."""
         self.operation: str | None = operation or None
         """The operation of ttnn that placed it, where it is known."""
         self.stack: tuple[str, ...] = tuple(stack)
@@ -117,6 +121,11 @@ class Buffer:
         """
         frame = _frames.user_frame(self.stack)
         return None if frame is None else _frames.place(frame)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines of your code behind it, innermost first: a helper, and who called it."""
+        return tuple(_frames.place(each) for each in self.stack if _frames.is_users_code(each))
 
     def __repr__(self) -> str:
         operation = f" of {self.operation}" if self.operation else ""
@@ -233,7 +242,7 @@ def mem_get_info(device: Device = None, kind: str = "dram") -> tuple[int, int]:
             free += figures.free_bytes
             total += figures.capacity_bytes
     if not known:
-        raise _library.TtmemError(
+        raise TtmemError(
             f"the capacity of {kind} is not known: open the device first; cb, kernel and "
             "system_memory have none"
         )

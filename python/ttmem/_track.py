@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _library, _memory, _sizes
+from ._errors import TtmemError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Track:
 
     def __enter__(self) -> Track:
         if self._stretch is not None:
-            raise _library.TtmemError("this block is open already; make another one")
+            raise TtmemError("this block is open already; make another one")
         if self._mark:
             _memory.mark(self.name)
         answer = _library.ask(_library.BEGIN)
@@ -112,14 +113,14 @@ class Track:
             TtmemError: inside of the block.
         """
         if self._answer is None:
-            raise _library.TtmemError("what a block leaves behind is known when it has ended")
+            raise TtmemError("what a block leaves behind is known when it has ended")
         return _memory.buffers_of(self._answer)
 
     @property
     def leaked_bytes(self) -> int:
         """Their bytes over all devices, also of those beyond the limit of the list."""
         if self._answer is None:
-            raise _library.TtmemError("what a block leaves behind is known when it has ended")
+            raise TtmemError("what a block leaves behind is known when it has ended")
         count: int = self._answer["row_bytes"]
         return count
 

@@ -111,6 +111,8 @@ pub(crate) struct Answer {
     /// By device, since the stretch began.
     pub(crate) peaks: Vec<PeakSet>,
     pub(crate) stretch: u64,
+    /// Events so far: what is placed next has a higher number.
+    pub(crate) order: u64,
     /// Rows that were placed by later events than this are asked for.
     pub(crate) since_order: u64,
     pub(crate) rows: Option<(AccountRows, usize)>,

@@ -39,17 +39,20 @@ pub struct Program {
     pub name: &'static str,
     /// Whether it needs a mesh of more than one chip.
     pub needs_mesh: bool,
+    /// Packages of Python that it needs besides ttnn, each with its version.
+    pub packages: &'static [&'static str],
 }
 
 const fn on_any(name: &'static str) -> Program {
     Program {
         name,
         needs_mesh: false,
+        packages: &[],
     }
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 28] = [
+pub const PROGRAMS: [Program; 29] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -79,6 +82,12 @@ pub const PROGRAMS: [Program; 28] = [
     Program {
         name: "sub_meshes",
         needs_mesh: true,
+        packages: &[],
+    },
+    Program {
+        name: "pytest_plugin",
+        needs_mesh: false,
+        packages: &["pytest==8.4.2", "pytest-xdist==3.8.0"],
     },
     on_any("random_ops"),
 ];

@@ -111,6 +111,42 @@ pub fn provision_in(
     })
 }
 
+impl TtnnEnvironment {
+    /// A folder beside the environment with some packages and what they need; made once.
+    ///
+    /// Apart from ttnn's own: most programs are to find no more than ttnn brings.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be installed.
+    pub fn packages(&self, name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+        let environment = self.kernel_cache.parent();
+        let environment = environment.context("the environment has a folder")?;
+        let mut folder = environment.as_os_str().to_owned();
+        folder.push(format!("-{name}"));
+        let folder = PathBuf::from(folder);
+        let mut lock_path = folder.clone().into_os_string();
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        let lock = File::create(&lock_path).with_context(cannot_make(&lock_path))?;
+        lock.lock().with_context(cannot_make(&lock_path))?;
+        let stamp_path = folder.join(STAMP);
+        let stamp = packages.join("\n");
+        if fs::read_to_string(&stamp_path).ok().as_ref() != Some(&stamp) {
+            make_empty(&folder)?;
+            let mut pip = Command::new(&self.python);
+            pip.args(["-m", "pip", "install", "--quiet", "--no-input"])
+                .args(["--disable-pip-version-check", "--only-binary=:all:"])
+                .arg("--target")
+                .arg(&folder)
+                .args(packages);
+            run("installing packages", &mut pip)?;
+            fs::write(&stamp_path, &stamp).with_context(cannot_make(&stamp_path))?;
+        }
+        Ok(folder)
+    }
+}
+
 /// The name of an environment in the cache.
 #[must_use]
 pub fn folder_name(wheel: WheelVersion, interpreter: &Interpreter) -> String {

@@ -23,6 +23,9 @@ const AFTERWARDS: &str = "nothing_left.py";
 /// Tells a program that every family of hooks must be on.
 const EVERY_FAMILY: &str = "TTMEM_TESTS_EVERY_FAMILY";
 
+/// Tells a program where the packages are that it needs besides ttnn.
+const PACKAGES: &str = "TTMEM_TESTS_PACKAGES";
+
 /// What a session is made of.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -115,6 +118,10 @@ impl Session {
             .envs(manner.settings.iter().copied());
         if manner.is_attached {
             command.env("LD_PRELOAD", &self.attach);
+        }
+        if !program.packages.is_empty() {
+            let packages = self.ttnn.packages(program.name, program.packages)?;
+            command.env(PACKAGES, packages);
         }
         if self.ttnn.wheel == NEWEST {
             command.env(EVERY_FAMILY, "1");

@@ -84,6 +84,7 @@ pub(super) fn write(answer: &Answer) -> String {
     };
     json.object(|json| {
         json.key("stretch").number(answer.stretch);
+        json.key("order").number(answer.order);
         json.key("lost_events").number(answer.facts.lost_events);
         json.key("untracked").list(|json| untracked(json, answer));
         json.key("devices").list(|json| {

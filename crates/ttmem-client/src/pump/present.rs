@@ -302,6 +302,7 @@ impl Present {
             devices: self.described(),
             peaks: open.peaks(&self.account.facts().devices),
             stretch,
+            order: self.account.order(),
             since_order,
             rows: max_rows.map(|most| (self.account.rows(), most as usize)),
             timeline: timeline.map_or_else(Vec::new, |line| line.points(self.sums, time)),

@@ -32,6 +32,8 @@ class Track:
         self._before: tuple[DeviceMemory, ...] = ()
         self._after: tuple[DeviceMemory, ...] = ()
         self._answer: dict[str, Any] | None = None
+        # The last event of the process before the block, and the last one in it.
+        self.first_order = self.last_order = 0
 
     def __enter__(self) -> Track:
         if self._stretch is not None:
@@ -41,6 +43,7 @@ class Track:
         answer = _library.ask(_library.BEGIN)
         self._pid, self._stretch = os.getpid(), answer["stretch"]
         self._before, self._answer = _memory.devices_of(answer), None
+        self.first_order = answer["order"]
         return self
 
     def __exit__(
@@ -61,6 +64,7 @@ class Track:
         if stretch is not None and self._pid == os.getpid():
             self._answer = _library.ask(_library.END, stretch, self._max_leaked)
             self._after = _memory.devices_of(self._answer)
+            self.last_order = self._answer["order"]
 
     def __del__(self) -> None:
         if self._stretch is not None:
@@ -102,6 +106,11 @@ class Track:
     def devices(self) -> tuple[DeviceMemory, ...]:
         """Figures of each device at the end, with the peaks of this block; inside of it, now."""
         return self._devices_now()
+
+    @property
+    def devices_before(self) -> tuple[DeviceMemory, ...]:
+        """Figures of each device at the begin."""
+        return self._before
 
     @property
     def leaked(self) -> tuple[Buffer, ...]:

@@ -1,9 +1,10 @@
 """`pytest --ttmem`: what each test takes of device memory, and what it leaves behind.
 
 pytest starts itself again with the library preloaded, once and before any conftest is loaded. The
-peak of a test is the most that one device held from its setup to the end of its teardown, with
-what was held before. What it leaves behind was placed in that time, outside of fixtures that
-live longer than the test, and is still held at the end.
+peak of a test is the most that it took itself on one device, from its setup to the end of its
+teardown: beyond what was held before, and without fixtures that live longer than the test. What it
+leaves behind was placed in that time, outside of such fixtures, and is still held at the end. So
+the figures of a test do not depend on which tests ran before it.
 
     @pytest.mark.ttmem(peak_l1="64MiB", leaked=0)
     def test_layer(device): ...
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any
 
-    from ._memory import Buffer
+    from ._memory import Buffer, DeviceMemory
 
 # Properties of a report that are ours; JUnit files have them, too.
 PREFIX = "ttmem_"
@@ -78,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "ttmem(peak_dram, peak_l1, peak_l1_small, peak_trace, leaked): with --ttmem, the most "
-        'that one device may hold and the test may leave behind, as bytes or for example "64MiB"',
+        'that the test may take on one device and leave behind, as bytes or for example "64MiB"',
     )
     if not config.getoption("ttmem"):
         if config.getoption("ttmem_baseline") or config.getoption("ttmem_update"):
@@ -103,63 +104,106 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Summary(target, baseline), "ttmem-summary")
 
 
+class Running:
+    """A test at work: what it takes itself, whatever else is held and whoever ran before it."""
+
+    def __init__(self, name: str) -> None:
+        self.whole = Track(name, mark=False, collect=False, max_leaked=MAX_LEAKED).__enter__()
+        self.part = self.new_part()
+        # What is not the test's own.
+        self.base = _held(self.part.devices_before)
+        self.peaks = dict.fromkeys(KINDS, 0)
+        # Events of fixtures that outlive the test: the last before and the last in each.
+        self.longer_lived: list[tuple[int, int]] = []
+
+    @staticmethod
+    def new_part() -> Track:
+        return Track("", mark=False, collect=False, max_leaked=0).__enter__()
+
+    def end_part(self) -> None:
+        self.part.__exit__(None, None, None)
+        for device in self.part.devices:
+            for kind in KINDS:
+                own = device.kinds[kind].peak_bytes - self.base.get((device.id, kind), 0)
+                self.peaks[kind] = max(self.peaks[kind], own)
+
+    def begin_longer_lived(self) -> None:
+        """What a fixture takes that outlives the test is not the test's."""
+        self.end_part()
+
+    def end_longer_lived(self) -> None:
+        before, self.part = self.part, self.new_part()
+        self.longer_lived.append((before.last_order, self.part.first_order))
+        held = _held(before.devices)
+        for key, now in _held(self.part.devices_before).items():
+            self.base[key] = self.base.get(key, 0) + now - held.get(key, 0)
+
+    def end(self) -> tuple[dict[str, int], list[Buffer]]:
+        """What the test took and left behind."""
+        self.end_part()
+        self.whole.__exit__(None, None, None)
+        leaked = [each for each in self.whole.leaked if not self.is_longer_lived(each)]
+        if leaked:
+            leaked = _still_held(leaked)
+        figures = {f"peak_{kind}": peak for kind, peak in self.peaks.items()}
+        figures["leaked"] = sum(each.total_bytes for each in leaked)
+        return figures, leaked
+
+    def is_longer_lived(self, buffer: Buffer) -> bool:
+        return any(first < buffer.order <= last for first, last in self.longer_lived)
+
+
+def _held(devices: tuple[DeviceMemory, ...]) -> dict[tuple[int | None, str], int]:
+    return {(each.id, kind): each.kinds[kind].bytes for each in devices for kind in KINDS}
+
+
 class Measure:
     """Runs each test as a tracked block and judges it."""
 
     def __init__(self, baseline: dict[str, dict[str, int]]) -> None:
         self.baseline = baseline
-        # Events of fixtures that outlive the test that sets them up: first and last number.
-        self.longer_lived: list[tuple[int, int]] = []
+        self.running: Running | None = None
+        # Fixtures that outlive their test and are being set up, one inside of the other.
+        self.depth = 0
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[Any]
     ) -> Generator[None, None, None]:
-        if fixturedef.scope == "function":
+        running = self.running
+        if fixturedef.scope == "function" or running is None or self.depth > 0:
             yield
             return
-        first = _library.ask(_library.FIGURES)["order"]
+        running.begin_longer_lived()
+        self.depth += 1
         yield
-        self.longer_lived.append((first, _library.ask(_library.FIGURES)["order"]))
+        self.depth -= 1
+        running.end_longer_lived()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         from _pytest.runner import runtestprotocol
 
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        self.longer_lived.clear()
-        track = Track(item.nodeid, mark=False, collect=False, max_leaked=MAX_LEAKED)
-        with track:
+        self.running = running = Running(item.nodeid)
+        try:
             # Reports wait until the test is judged: what it leaves behind is known at its end.
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        figures, leaked = self.figures_of(track)
+        finally:
+            self.running = None
+        figures, leaked = running.end()
         passed = all(report.outcome == "passed" for report in reports)
         for report in reports:
             report.user_properties += [(PREFIX + name, value) for name, value in figures.items()]
             if passed and report.when == "call":
                 self.judge(item, report, figures, leaked)
         if passed and leaked:
-            lines = _lines_of(leaked)
-            reports[-1].user_properties.append((PREFIX + "lines", "\n".join(lines)))
+            lines = "\n".join(_lines_of(leaked))
+            reports[-1].user_properties.append((PREFIX + "lines", lines))
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
-
-    def figures_of(self, track: Track) -> tuple[dict[str, int], list[Buffer]]:
-        """What a test took and left behind."""
-        figures = {
-            f"peak_{kind}": max((each.kinds[kind].peak_bytes for each in track.devices), default=0)
-            for kind in KINDS
-        }
-        leaked = [each for each in track.leaked if not self.is_longer_lived(each)]
-        if leaked:
-            leaked = _still_held(leaked)
-        figures["leaked"] = sum(each.total_bytes for each in leaked)
-        return figures, leaked
-
-    def is_longer_lived(self, buffer: Buffer) -> bool:
-        return any(first < buffer.order <= last for first, last in self.longer_lived)
 
     def judge(
         self,
@@ -234,8 +278,8 @@ def _lines_of(leaked: list[Buffer]) -> list[str]:
     sums: dict[str, tuple[int, int]] = {}
     for buffer in leaked:
         operation = f"{buffer.operation} at " if buffer.operation else ""
-        lines = buffer.lines[:CALLERS] or (buffer.line or "a line that is not known",)
-        place = f"{buffer.kind} of {operation}{', called from '.join(lines)}"
+        stack = buffer.lines[:CALLERS] or (buffer.line or "a line that is not known",)
+        place = f"{buffer.kind} of {operation}{', called from '.join(stack)}"
         size, count = sums.get(place, (0, 0))
         sums[place] = size + buffer.total_bytes, count + 1
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])

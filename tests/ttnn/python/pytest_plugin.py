@@ -129,7 +129,7 @@ def main():
         against = ["-k", clean, f"--ttmem-baseline={baseline}", *options]
         cases, said, code = runner.run(*against)
         require(code == 0, f"nothing has changed: {code}\n{said}")
-        cases, said, code = runner.run(*against, more=3)
+        cases, said, code = runner.run(*against, more=30)
         raised = {name for name, case in cases.items() if is_failed(case)}
         require(code == 1 and raised == {"test_without_a_mark"}, f"a raised peak: {raised}\n{said}")
         require("more than the baseline" in said, f"no difference in:\n{said}")

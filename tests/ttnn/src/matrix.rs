@@ -28,6 +28,7 @@ pub use table::{Row, table};
 const PROGRAM: Program = Program {
     name: "matrix",
     needs_mesh: false,
+    packages: &[],
 };
 
 /// The board it runs on.

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import reports
 import ttmem
 from reports import BANKS, Board
-from ttmem import _frames, _sizes
+from ttmem import _frames, _html, _sizes
 
 
 class Shown(unittest.TestCase):
@@ -26,7 +26,8 @@ class Shown(unittest.TestCase):
         board = Board()
         board.allocate("trace", reports.CAPACITY_PER_BANK // 4)
         shown = ttmem.memory_snapshot()._repr_html_()
-        self.assertIn("width:25.00%", shown)
+        quarter = _html._BAR / 4
+        self.assertIn(f'width="{quarter:.2f}" height="12"', shown)
         self.assertIn(f"device {board.ids[0]} · n150", shown)
 
     def test_a_summary_has_a_line_for_each_kind(self):

@@ -15,41 +15,54 @@ if TYPE_CHECKING:
 _COLOURS = {"dram": "#0072b2", "l1": "#d55e00", "l1_small": "#cc79a7", "trace": "#009e73"}
 _LISTED = 8
 _WIDTH, _HEIGHT = 480, 96
+# Of the bars: a row, where they begin, how long they are, and room for figures behind them.
+_ROW, _LEFT, _BAR, _WIDE = 20, 90, 320, 720
 
 
 def snapshot(taken: Snapshot) -> str:
     """A bar for each kind of each device, and the largest lines."""
-    rows = []
+    parts, y = [], 0
     for device in taken.devices:
         name = f"device {device.id}" + (f" · {device.board}" if device.board else "")
-        rows.append(f'<tr><th colspan="3" style="text-align:left">{escape(name)}</th></tr>')
+        y += _ROW
+        parts.append(_text(0, y, name, "bold"))
         for kind, figures in device.kinds.items():
             if figures.capacity_bytes:
-                rows.append(_bar(kind, figures))
-    if not rows:
-        rows.append("<tr><td>no device was opened</td></tr>")
-    parts = [f'<table style="border-collapse:collapse">{"".join(rows)}</table>']
+                y += _ROW
+                parts.append(_bar(y, kind, figures))
+    shown = ["<div>no device was opened</div>"]
+    if parts:
+        shown = [
+            f'<svg role="img" aria-label="memory of each device" width="{_WIDE}" '
+            f'height="{y + _ROW // 2}" font-family="sans-serif" font-size="12">'
+            f"{''.join(parts)}</svg>"
+        ]
     if taken.lost_events:
-        parts.append(f"<b>incomplete: {taken.lost_events} events were lost</b>")
-    parts.append(_lines("largest, by line", taken.by_line()))
-    return f'<div class="ttmem">{"".join(parts)}</div>'
+        shown.append(f"<div><b>incomplete: {taken.lost_events} events were lost</b></div>")
+    shown.append(_lines("largest, by line", taken.by_line()))
+    return f'<div class="ttmem">{"".join(shown)}</div>'
 
 
-def _bar(kind: str, figures: KindFigures) -> str:
+def _text(x: int, y: int, text: str, weight: str = "normal") -> str:
+    return f'<text x="{x}" y="{y}" fill="currentColor" font-weight="{weight}">{escape(text)}</text>'
+
+
+def _bar(y: int, kind: str, figures: KindFigures) -> str:
+    """What is used of a kind, and a tick at the peak."""
     capacity = figures.capacity_bytes or 1
-    used = min(100.0, 100 * figures.bytes / capacity)
-    peak = min(100.0, 100 * figures.peak_bytes / capacity)
+    used = _BAR * min(1.0, figures.bytes / capacity)
+    peak = _BAR * min(1.0, figures.peak_bytes / capacity)
     colour = _COLOURS.get(kind, "#666666")
     said = f"{_sizes.text(figures.bytes)} of {_sizes.text(capacity)}"
     said += f", peak {_sizes.text(figures.peak_bytes)}"
-    bar = (
-        '<div style="position:relative;width:320px;height:12px;border:1px solid #888">'
-        f'<div style="width:{used:.2f}%;height:100%;background:{colour}"></div>'
-        f'<div title="peak" style="position:absolute;top:0;left:calc({peak:.2f}% - 1px);width:2px;'
-        'height:100%;background:currentColor"></div></div>'
+    top = y - 10
+    return (
+        f"{_text(12, y, kind)}"
+        f'<rect x="{_LEFT}" y="{top}" width="{used:.2f}" height="12" fill="{colour}"/>'
+        f'<rect x="{_LEFT}" y="{top}" width="{_BAR}" height="12" fill="none" stroke="#888888"/>'
+        f'<rect x="{_LEFT + peak - 1:.2f}" y="{top - 2}" width="2" height="16" fill="currentColor">'
+        f"<title>peak</title></rect>{_text(_LEFT + _BAR + 8, y, said)}"
     )
-    cell = '<td style="text-align:left;padding:1px 8px">'
-    return f"<tr>{cell}{escape(kind)}</td>{cell}{bar}</td>{cell}{escape(said)}</td></tr>"
 
 
 def _lines(title: str, sums: dict[str, int]) -> str:
@@ -102,7 +115,7 @@ def _timeline(tracked: Track, kind: str) -> str:
     said = f"{kind}: peak {peak}, {'+' if delta >= 0 else ''}{_sizes.text(delta)}"
     return (
         f'<figure style="margin:2px 0"><figcaption>{escape(said)}</figcaption>'
-        f'<svg role="img" aria-label="{escape(said)}" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'<svg role="img" aria-label="{escape(said)}" width="{_WIDTH}" height="{_HEIGHT + 4}" '
         f'viewBox="0 -2 {_WIDTH} {_HEIGHT + 4}">'
         f'<path d="{" ".join(path)} H{_WIDTH} V{_HEIGHT} Z" fill="{colour}" fill-opacity="0.35" '
         f'stroke="{colour}" stroke-width="1.5"/></svg></figure>'

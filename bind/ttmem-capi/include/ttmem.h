@@ -717,7 +717,7 @@ ttmem_code_t ttmem_account_ask(ttmem_ask_t ask,
                                uint64_t subject,
                                uint32_t max_rows,
                                uint32_t timeout_millis,
-                               Option<ttmem_answer_t> take,
+                               ttmem_answer_t take,
                                void *context);
 
 // Gives an id to a text: the name of an operation, a kernel, a board, a mark.

@@ -22,7 +22,8 @@ pub const TTMEM_ASK_BEGIN: ttmem_ask_t = 3;
 pub const TTMEM_ASK_END: ttmem_ask_t = 4;
 
 /// Takes an answer of `bytes` bytes, which are valid during the call only; it must not throw.
-pub type ttmem_answer_t = extern "C" fn(context: *mut c_void, answer: *const c_char, bytes: usize);
+pub type ttmem_answer_t =
+    Option<extern "C" fn(context: *mut c_void, answer: *const c_char, bytes: usize)>;
 
 /// Asks the account of this process what it holds; needs no server.
 ///
@@ -38,7 +39,7 @@ pub unsafe extern "C" fn ttmem_account_ask(
     subject: u64,
     max_rows: u32,
     timeout_millis: u32,
-    take: Option<ttmem_answer_t>,
+    take: ttmem_answer_t,
     context: *mut c_void,
 ) -> ttmem_code_t {
     let Some(take) = take else {
@@ -63,4 +64,26 @@ pub unsafe extern "C" fn ttmem_account_ask(
         take(context, answer.as_ptr().cast(), answer.len());
     }
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn take(_context: *mut c_void, _answer: *const c_char, _bytes: usize) {
+        panic!("there is no answer to a question that makes no sense");
+    }
+
+    fn ask(ask: ttmem_ask_t, subject: u64, take: ttmem_answer_t) -> ttmem_code_t {
+        // SAFETY: the function takes any context.
+        unsafe { ttmem_account_ask(ask, subject, 0, 0, take, std::ptr::null_mut()) }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_before_anything_starts() {
+        assert_eq!(ask(TTMEM_ASK_FIGURES, 0, None), TTMEM_E_NULL);
+        assert_eq!(ask(99, 0, Some(take)), TTMEM_E_VALUE);
+        let no_device = u64::from(u32::MAX) + 1;
+        assert_eq!(ask(TTMEM_ASK_RESET, no_device, Some(take)), TTMEM_E_VALUE);
+    }
 }

@@ -52,7 +52,7 @@ const fn on_any(name: &'static str) -> Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 29] = [
+pub const PROGRAMS: [Program; 30] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -88,6 +88,11 @@ pub const PROGRAMS: [Program; 29] = [
         name: "pytest_plugin",
         needs_mesh: false,
         packages: &["pytest==8.4.2", "pytest-xdist==3.8.0"],
+    },
+    Program {
+        name: "notebook",
+        needs_mesh: false,
+        packages: &["nbclient==0.10.2", "ipykernel==6.30.1"],
     },
     on_any("random_ops"),
 ];

@@ -2,7 +2,7 @@
 //!
 //! Everything is built once, for the C library of 2018 (2.28), and goes into a wheel, a Debian
 //! package and a tarball in `target/dist`. The tools come from the package index in exact versions;
-//! the same sources give the same bytes.
+//! the same files give the same bytes.
 
 mod build;
 mod deb;
@@ -17,10 +17,11 @@ mod wheel_check;
 
 use crate::command::{program, read, root, target_dir};
 use crate::environment::Environment;
-use anyhow::Context;
+use crate::ttnn;
+use anyhow::{Context, ensure};
 use build::Built;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The version of every package of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -77,6 +78,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn check_wheel() -> anyhow::Result<()> {
     let dist = Dist::build()?;
     let wheel = wheel::make(&dist)?;
+    same_bytes(&wheel, || wheel::make(&dist))?;
     wheel_check::run(&dist, &wheel)
 }
 
@@ -84,6 +86,29 @@ pub(crate) fn check_wheel() -> anyhow::Result<()> {
 pub(crate) fn check_deb() -> anyhow::Result<()> {
     let dist = Dist::build()?;
     debian_root::run(&dist)
+}
+
+/// Runs the real ttnn with the program and the library that packages have.
+pub(crate) fn check_ttnn() -> anyhow::Result<()> {
+    let Built {
+        program, attach, ..
+    } = Dist::build()?.built;
+    ttnn::run_packaged(&program.stripped, &attach.stripped)
+}
+
+/// Makes a package once more, and holds it against what it was.
+fn same_bytes(
+    package: &Path,
+    make: impl FnOnce() -> anyhow::Result<PathBuf>,
+) -> anyhow::Result<()> {
+    let before = fs::read(package)?;
+    let after = fs::read(make()?)?;
+    ensure!(
+        before == after,
+        "{} has other bytes each time",
+        package.display()
+    );
+    Ok(())
 }
 
 /// The folder with all that packages have besides what is built.

@@ -40,14 +40,15 @@ usage: cargo xtask COMMAND
 before a commit, before a change is merged, and for a release:
   check                       seconds: format, lints, arrows, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
-  ci                          test, the Debian package and short runs of the benchmarks; a skipped step is a
-                              failure
+  ci                          test, the Debian package, ttnn with what packages have and short runs of the
+                              benchmarks; a skipped step is a failure
   soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, host-unharmed,
                               ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way
   dist-wheel                  builds the wheel and tries it under Python 3.10, 3.12 and 3.13
+  dist-ttnn                   like ttnn, with the program and the library that packages have
   dist-deb                    builds the Debian package and installs, upgrades and removes it in a Debian of
                               its own; needs root
   examples                    builds every example in every way, and runs it against a server, under
@@ -126,6 +127,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["dist"] => dist::run(),
         ["dist-wheel"] => dist::check_wheel(),
         ["dist-deb"] => dist::check_deb(),
+        ["dist-ttnn"] => dist::check_ttnn(),
         ["examples"] => examples::run(),
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?),
         ["loom"] => loom::run(),

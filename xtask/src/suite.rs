@@ -103,6 +103,13 @@ const WHEEL: Step = Step::new("wheel", Whole, "cargo xtask dist-wheel", dist::ch
 
 const DEBIAN: Step = Step::new("debian", Whole, "cargo xtask dist-deb", dist::check_deb);
 
+const PACKAGED_TTNN: Step = Step::new(
+    "packaged ttnn",
+    Whole,
+    "cargo xtask dist-ttnn",
+    dist::check_ttnn,
+);
+
 const BENCHES: Step = Step::new(
     "benches",
     Whole,
@@ -138,7 +145,7 @@ const TEST: &[&Step] = &[
 ];
 
 /// What `ci` has besides.
-const CI_ONLY: &[&Step] = &[&DEBIAN, &BENCHES];
+const CI_ONLY: &[&Step] = &[&DEBIAN, &PACKAGED_TTNN, &BENCHES];
 
 /// What takes longer than minutes, or has no end of its own.
 const SOAK: &[&Step] = &[

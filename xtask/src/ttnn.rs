@@ -11,7 +11,8 @@
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
 use crate::{CannotRun, SKIPPED};
 use anyhow::{Context, bail};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Where the figures of the benchmark are kept.
@@ -69,12 +70,37 @@ pub(crate) fn bench() -> anyhow::Result<()> {
     })
 }
 
-/// Makes ttnn ready, and runs the harness with some words.
+/// Runs the programs with a program and a library from elsewhere, instead of those built for tests.
+pub(crate) fn run_packaged(ttmem: &Path, attach: &Path) -> anyhow::Result<()> {
+    build_for_tests()?;
+    // The harness looks for everything where it is itself.
+    let tools = target_dir().join("xtask/packaged");
+    fs::create_dir_all(&tools).with_context(|| format!("cannot make {}", tools.display()))?;
+    let built = target_dir().join("debug");
+    let harness = [
+        built.join("ttmem-ttnn"),
+        built.join("ttmem-standin-compiler"),
+    ];
+    for from in [&harness[0], &harness[1], ttmem, attach] {
+        let to = tools.join(from.file_name().context("a program has a name")?);
+        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    run_harness_of(&tools, |harness| harness.arg("run").arg(programs()))
+}
+
+/// Makes ttnn ready, and runs the harness of a profile with some words.
 fn run_harness(
     profile: &str,
     with_words: impl FnOnce(&mut Command) -> &mut Command,
 ) -> anyhow::Result<()> {
-    let harness = || program(target_dir().join(profile).join("ttmem-ttnn"));
+    run_harness_of(&target_dir().join(profile), with_words)
+}
+
+fn run_harness_of(
+    tools: &Path,
+    with_words: impl FnOnce(&mut Command) -> &mut Command,
+) -> anyhow::Result<()> {
+    let harness = || program(tools.join("ttmem-ttnn"));
     let provision = harness()
         .arg("provision")
         .stdin(Stdio::null())

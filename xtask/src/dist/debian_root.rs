@@ -5,7 +5,7 @@
 
 mod service;
 
-use super::{Dist, VERSION, deb};
+use super::{Dist, VERSION, deb, same_bytes};
 use crate::command::{program, read, run as run_command};
 use crate::environment::cache_folder;
 use crate::{CannotRun, tool};
@@ -27,14 +27,15 @@ const OLDER: &str = "0.0.1";
 const THRESHOLD: &str = "--threshold=25";
 
 /// What changes with every package that comes or goes.
-const NOT_COMPARED: [&str; 5] = [
+const NOT_COMPARED: [&str; 4] = [
     "/var/lib/dpkg",
     "/var/log",
     "/var/cache/ldconfig",
     "/etc/ld.so.cache",
-    // The shadow of what was there before a change.
-    "-",
 ];
+
+/// How the names of users' files end that keep what was there before a change.
+const BACKUP: char = '-';
 
 pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
     if read(program("id").arg("-u"))?.trim() != "0" {
@@ -46,6 +47,7 @@ pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
     // The older one first: a version is built in place of the one before.
     let older = deb::make(dist, OLDER)?;
     let package = deb::make(dist, VERSION)?;
+    same_bytes(&package, || deb::make(dist, VERSION))?;
     run_command(
         program("lintian")
             .args(["--fail-on", "error"])
@@ -76,6 +78,9 @@ pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
         "it is {version}"
     );
     root.check_units()?;
+    let environment = root.read(&["ttmem", "env"])?;
+    let attach = "LD_PRELOAD='/usr/lib/ttmem/libttmem_attach.so'";
+    ensure!(environment.contains(attach), "programs get {environment}");
     service::check(&root)?;
 
     run_command(&mut root.command(&["dpkg", "--remove", "ttmem"]))?;
@@ -174,10 +179,7 @@ impl Root {
         let is_compared = |line: &&str| {
             let path = line.rsplit_once(" /").map_or("", |(_rest, path)| path);
             let path = format!("/{path}");
-            let (folders, [suffix]) = NOT_COMPARED.split_at(4) else {
-                return true;
-            };
-            !folders.iter().any(|folder| path.starts_with(folder)) && !path.ends_with(suffix)
+            !path.ends_with(BACKUP) && !NOT_COMPARED.iter().any(|each| path.starts_with(each))
         };
         Ok(listed
             .lines()

@@ -2,6 +2,7 @@
 
 use crate::cli::HttpOptions;
 use nix::unistd::geteuid;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Token};
@@ -72,10 +73,26 @@ pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<PathBuf>
             Err(ApiRequestError::NotRunning { .. }) => {}
             // Busy is running.
             Ok(()) | Err(ApiRequestError::Status { .. }) => return Ok(path.clone()),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(explained(error)),
         }
     }
     Err(NoServer { tried: candidates }.into())
+}
+
+/// A server that is not for everybody says so only by the mode of its socket.
+fn explained(error: ApiRequestError) -> anyhow::Error {
+    let is_denied = matches!(
+        &error,
+        ApiRequestError::Connect { source, .. } if source.kind() == ErrorKind::PermissionDenied
+    );
+    let error = anyhow::Error::new(error);
+    if is_denied {
+        error.context(
+            "join the group of its socket, or start it with --socket-group or --socket-mode",
+        )
+    } else {
+        error
+    }
 }
 
 /// Asks again while the server has no room for another reader.
@@ -112,5 +129,16 @@ mod tests {
         assert_eq!(asked(own), [own, SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH]);
         let roots = asked(SERVICE_SOCKET_PATH);
         assert_eq!(roots, [SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH]);
+    }
+
+    #[test]
+    fn a_server_that_is_not_for_this_user_is_explained() {
+        let denied = ApiRequestError::Connect {
+            server: ttmem_api::Address::Unix(PathBuf::from(SERVICE_SOCKET_PATH)),
+            source: ErrorKind::PermissionDenied.into(),
+        };
+        let denied = explained(denied);
+        assert!(denied.to_string().contains("--socket-group"), "{denied}");
+        assert_eq!(crate::exit::code_of(&denied), 3);
     }
 }

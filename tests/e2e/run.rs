@@ -124,7 +124,7 @@ fn assert_peak_contents(report: &Value) {
     );
     let left = &report["left"];
     let at_close = serde_json::json!([{
-        "class": "dram", "operation": "matmul", "line": null, "stack": null, "buffers": 1, "bytes": per_buffer,
+        "class": "dram", "operation": "matmul", "line": null, "callers": [], "stack": null, "buffers": 1, "bytes": per_buffer,
     }]);
     assert_eq!(left["at_close"], at_close, "{report}");
     assert_eq!(left["at_exit"], serde_json::json!([]), "{report}");

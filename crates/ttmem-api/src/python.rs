@@ -1,5 +1,16 @@
 //! Frames of Python stacks, each as `file:line function`.
 
+/// Parts of the paths of code that is not the user's. The Python package has the same rule.
+const OTHERS: [&str; 4] = [
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "ttnn/ttnn/",
+];
+
+/// What Python calls a file that was typed in or given as an argument.
+const TYPED: [&str; 4] = ["<string>", "<stdin>", "<input>", "<ipython-input"];
+
 /// The frame that a person looks at first: the innermost of the user's own code, or else the
 /// innermost of all.
 #[must_use]
@@ -51,20 +62,22 @@ fn ends_with_line(place: &str) -> bool {
 /// of ttnn, or made by a program. What was typed in or given as an argument is the user's.
 #[must_use]
 pub fn is_users_code(frame: &str) -> bool {
-    const OTHERS: [&str; 4] = [
-        "/site-packages/",
-        "/dist-packages/",
-        "/lib/python3",
-        "ttnn/ttnn/",
-    ];
-    const TYPED: [&str; 4] = ["<string>", "<stdin>", "<input>", "<ipython-input"];
     let is_made = frame.starts_with(['<', '…']) && !TYPED.iter().any(|is| frame.starts_with(is));
     !is_made && !OTHERS.iter().any(|part| frame.contains(part))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{called_from, short_line, user_caller, user_frame};
+    use super::{OTHERS, TYPED, called_from, short_line, user_caller, user_frame};
+
+    #[test]
+    fn the_python_package_has_the_same_rule() {
+        let package = include_str!("../../../python/ttmem/_frames.py");
+        for (name, parts) in [("_OTHERS", OTHERS), ("_TYPED", TYPED)] {
+            let rule = format!("{name} = (\"{}\")", parts.join("\", \""));
+            assert!(package.contains(&rule), "{rule}");
+        }
+    }
 
     #[test]
     fn a_line_is_short_whatever_its_path_has() {

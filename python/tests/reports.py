@@ -8,7 +8,7 @@ import ctypes
 import itertools
 import os
 
-CLASSES = {"dram": 0, "l1": 1, "system_memory": 2, "l1_small": 3, "trace": 4}
+CLASSES = {"dram": 0, "l1": 1, "system": 2, "l1_small": 3, "trace": 4}
 BANKS = 4
 CAPACITY_PER_BANK = 1 << 30
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Device = Union[int, HasId, HasDeviceIds, None]
 
-KINDS = ("dram", "l1", "l1_small", "trace", "system_memory", "cb", "kernel")
+KINDS = ("dram", "l1", "l1_small", "trace", "system", "cb", "kernel")
 """What `kind` may be. `cb` and `kernel` are what all live programs have registered on the cores."""
 
 MAX_ROWS = 10_000
@@ -244,7 +244,7 @@ def mem_get_info(device: Device = None, kind: str = "dram") -> tuple[int, int]:
     if not known:
         raise TtmemError(
             f"the capacity of {kind} is not known: open the device first; cb, kernel and "
-            "system_memory have none"
+            "system have none"
         )
     return free, total
 

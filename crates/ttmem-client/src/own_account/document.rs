@@ -114,9 +114,10 @@ fn untracked(json: &mut Json, answer: &Answer) {
     }
 }
 
-/// The word for a figure: `dram`, `l1`, …, `cb`, `kernel`.
+/// The word for a figure, as the read API has it: `dram`, `l1`, …, `cb`, `kernel`.
 fn word(kind: GaugeKind) -> String {
     match kind {
+        GaugeKind::Class(Class::System) => "system".to_owned(),
         GaugeKind::Class(class) => class.name().to_ascii_lowercase(),
         GaugeKind::Cb => "cb".to_owned(),
         GaugeKind::Kernel => "kernel".to_owned(),

@@ -226,8 +226,9 @@ pub struct Released {
     pub buffer_bytes: u64,
     /// When it happened.
     pub time: Timestamp,
-    /// Why: `exited` (with a word to the server, by whatever code; `goodbye` of older servers), `ended`, `replaced`, `forgotten`. Of
-    /// `ended` only its parent knows whether that was an exit or a signal.
+    /// Why: `exited` (it said so to the server, with whatever code; `goodbye` of older servers),
+    /// `ended`, `replaced`, `forgotten`. Of `ended` only its parent knows whether that was an exit
+    /// or a signal.
     pub reason: String,
 }
 

@@ -735,6 +735,7 @@ impl Ledger {
         Some(&self.process(index)?.facts.identity)
     }
 }
+
 /// Whose the marks of a process are.
 fn mark_owner(identity: &ProcessIdentity) -> MarkOwner {
     (identity.uid, Some(identity.pid.unwrap_or(0)))

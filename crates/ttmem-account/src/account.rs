@@ -165,6 +165,12 @@ impl Account {
         }
     }
 
+    /// Whether it belongs to an old sender.
+    #[must_use]
+    pub fn is_legacy(&self) -> bool {
+        self.legacy
+    }
+
     /// The definition that a device was last opened by, and its board.
     #[must_use]
     pub fn description(&self, slot: u32) -> Option<(&DeviceDefinition, Option<&str>)> {
@@ -337,6 +343,15 @@ impl Account {
     pub fn mark(&mut self, time: u64) {
         for held in &mut self.facts.devices {
             held.totals.mark(time);
+        }
+    }
+
+    /// Has the highest peaks begin anew, too: what was live at the old ones is forgotten.
+    pub fn restart_peaks(&mut self, time: u64) {
+        for held in &mut self.facts.devices {
+            for gauge in GaugeKind::all() {
+                held.totals.gauge_mut(gauge).restart(time, self.order);
+            }
         }
     }
 

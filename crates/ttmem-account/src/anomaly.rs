@@ -88,6 +88,14 @@ impl Anomalies {
         *count = count.saturating_add(more);
     }
 
+    /// So many of each, in the order of [`Anomaly::ALL`]; none if that has fewer.
+    #[must_use]
+    pub fn of_counts(counts: &[u64]) -> Option<Self> {
+        let mut all = Self::default();
+        all.counts.get_mut(..counts.len())?.copy_from_slice(counts);
+        Some(all)
+    }
+
     /// Takes over counts that are higher.
     pub fn raise_to(&mut self, others: &Self) {
         for (count, other) in self.counts.iter_mut().zip(others.counts) {

@@ -46,6 +46,18 @@ impl Definitions {
         }
     }
 
+    /// Every text, by id.
+    pub(crate) fn all_texts(&self) -> Vec<(TextId, &Arc<str>)> {
+        let texts = self.texts.sorted().into_iter();
+        texts.map(|(id, text)| (TextId(id), text)).collect()
+    }
+
+    /// Every core set, by id.
+    pub(crate) fn all_cores(&self) -> Vec<(CoresId, &CoreSet)> {
+        let sets = self.cores.sorted().into_iter();
+        sets.map(|(id, cores)| (CoresId(id), cores)).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.texts.len + self.cores.len
     }
@@ -86,6 +98,13 @@ impl<V: Clone> Layers<V> {
     #[inline]
     fn get(&self, id: u32) -> Option<&V> {
         self.layers.iter().find_map(|layer| layer.get(&id))
+    }
+
+    fn sorted(&self) -> Vec<(u32, &V)> {
+        let layers = self.layers.iter().flat_map(|layer| layer.iter());
+        let mut all: Vec<(u32, &V)> = layers.map(|(id, value)| (*id, value)).collect();
+        all.sort_unstable_by_key(|(id, _value)| *id);
+        all
     }
 
     /// Adds what is not there yet.

@@ -105,9 +105,19 @@ impl FreedEntries {
         }
     }
 
-    /// Every entry, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &PeakEntry> {
-        self.rows.iter().map(|(_slot, freed)| &freed.entry)
+    /// The entries of a list, oldest release first, with their slots.
+    pub(crate) fn of(&self, list: FreedList) -> impl Iterator<Item = (u32, &PeakEntry)> {
+        let at = |slot: u32| self.rows.get(slot).map(|freed| (slot, freed));
+        let entries = std::iter::successors(at(list.first), move |(_slot, last)| at(last.next));
+        entries.map(|(slot, freed)| (slot, &freed.entry))
+    }
+
+    pub(crate) fn pages(&self) -> &Pages<Freed> {
+        &self.rows
+    }
+
+    pub(crate) fn pages_mut(&mut self) -> &mut Pages<Freed> {
+        &mut self.rows
     }
 
     pub(crate) fn rows(&self) -> &PagesView<Freed> {

@@ -89,6 +89,13 @@ impl Gauge {
         )
     }
 
+    /// Has all peaks begin anew at what is held after the event `order`.
+    pub(crate) fn restart(&mut self, time: u64, order: u64) {
+        self.mark(time);
+        self.peak = self.since_mark;
+        self.peak_order = order;
+    }
+
     /// Takes over a peak that was reached before this gauge existed, unless it was ever higher.
     pub fn remember(&mut self, peak: Peak, order: u64) {
         if peak.bytes >= self.peak.bytes && peak.bytes > 0 {
@@ -136,5 +143,8 @@ mod tests {
         gauge.add(4, 4, 4);
         assert_eq!(gauge.since_mark(), Peak { bytes: 7, time: 4 });
         assert_eq!(gauge.peak(), Peak { bytes: 15, time: 2 });
+        gauge.restart(5, 4);
+        assert_eq!((gauge.peak(), gauge.peak_order()), (gauge.since_mark(), 4));
+        assert_eq!(gauge.peak(), Peak { bytes: 7, time: 5 });
     }
 }

@@ -5,7 +5,7 @@ use crate::totals::PeakSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-const MAX_MARKS: usize = 64;
+pub(crate) const MAX_MARKS: usize = 64;
 
 /// A mark; its name is a text, or the id of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub type MarkOwner = (u32, Option<u32>);
 /// has most: a program that sets one in each step pushes out its own.
 #[derive(Clone, Debug)]
 pub struct Marks<Name = Arc<str>> {
-    stretches: VecDeque<(Mark<Name>, Vec<PeakSet>)>,
+    pub(crate) stretches: VecDeque<(Mark<Name>, Vec<PeakSet>)>,
     /// Whose each of them is.
-    owners: VecDeque<MarkOwner>,
+    pub(crate) owners: VecDeque<MarkOwner>,
 }
 
 impl<Name> Default for Marks<Name> {

@@ -121,6 +121,34 @@ impl<T: Clone> Pages<T> {
         }
     }
 
+    /// The slots to [`prepare`](Pages::prepare) an empty slab with, so that it has the same free ones once
+    /// rows were inserted in this order.
+    pub(crate) fn stack(&self, rows: impl DoubleEndedIterator<Item = u32>) -> Vec<u32> {
+        let mut stack = self.free.clone();
+        stack.extend(rows.rev());
+        stack
+    }
+
+    /// Lets an empty slab hand out these slots, the last one first; false if they are not each slot of
+    /// some pages once.
+    #[must_use]
+    pub(crate) fn prepare(&mut self, stack: Vec<u32>) -> bool {
+        let mut is_there = vec![false; stack.len()];
+        for slot in &stack {
+            match is_there.get_mut(*slot as usize) {
+                Some(known) if !*known => *known = true,
+                _twice_or_outside => return false,
+            }
+        }
+        if !self.now.pages.is_empty() || !stack.len().is_multiple_of(PAGE_ROWS) {
+            return false;
+        }
+        let pages = stack.len() / PAGE_ROWS;
+        self.now.pages.extend((0..pages).map(|_page| empty_page()));
+        self.free = stack;
+        true
+    }
+
     /// The rows as they are now, for a reader.
     #[must_use]
     pub fn view(&self) -> PagesView<T> {

@@ -41,7 +41,7 @@ pub struct PeakEntry {
     /// The operation that asked for it, or the program.
     pub name: TextId,
     /// The mesh of a buffer, the device of anything else, as the process counts them.
-    pub(crate) place: u32,
+    pub place: u32,
     pub(crate) gauge: GaugeKind,
 }
 
@@ -85,6 +85,14 @@ impl PeakEntry {
         self.gauge
     }
 
+    /// Whether it may have been placed after the event `order`; of what lives, whether it was.
+    ///
+    /// What is freed is known to the next peak after it was placed.
+    #[must_use]
+    pub fn is_placed_after(&self, order: u64) -> bool {
+        self.placed > order
+    }
+
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.freed == LIVE
@@ -118,6 +126,12 @@ pub fn at<'a>(
     live.chain(freed(rows)).filter(move |entry| {
         entry.gauge == gauge && entry.was_live_at(peak) && entry.devices(facts).contains(&slot)
     })
+}
+
+/// The buffers that live, and those that are freed and were live at a peak, in no order.
+pub fn buffers(rows: &AccountRows) -> impl Iterator<Item = PeakEntry> {
+    let freed = freed(rows).filter(|entry| matches!(entry.gauge, GaugeKind::Class(_class)));
+    live_buffers(rows).chain(freed)
 }
 
 /// What visiting an entry costs in work units, and as much again on each of its devices: its name is

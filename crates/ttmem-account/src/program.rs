@@ -130,7 +130,7 @@ pub(crate) enum Put<E> {
 }
 
 /// The cores that a program lies on, as the core sets that its entries name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cover {
     /// Each once, in order.
     sets: Vec<(CoreType, CoresId)>,

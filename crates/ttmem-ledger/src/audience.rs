@@ -6,6 +6,7 @@
 
 use crate::failures::Failures;
 use crate::process::ProcessIdentity;
+use crate::shares::is_same_user;
 use crate::view::{DepartedView, ProcessView, Table, View};
 use std::sync::Arc;
 use ttmem_account::Pages;
@@ -28,7 +29,7 @@ impl Audience {
     pub fn may_see(self, uid: Option<u32>) -> bool {
         match self {
             Self::Everything => true,
-            Self::User(own) => uid.is_none_or(|uid| uid == own),
+            Self::User(own) => uid.is_none_or(|uid| is_same_user(uid, own)),
             Self::Nobody => uid.is_none(),
         }
     }
@@ -95,6 +96,7 @@ impl DepartedView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::UNKNOWN_USER;
 
     #[test]
     fn names_are_for_their_user_and_for_those_who_see_everything() {
@@ -107,5 +109,8 @@ mod tests {
             assert_eq!(audience.may_see(Some(8)), others, "{audience:?}");
             assert_eq!(audience.may_see(None), sums, "{audience:?}");
         }
+        let unknown = Audience::User(UNKNOWN_USER);
+        assert!(!unknown.may_see(Some(UNKNOWN_USER)) && unknown.may_see(None));
+        assert!(Audience::Everything.may_see(Some(UNKNOWN_USER)));
     }
 }

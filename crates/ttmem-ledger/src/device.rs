@@ -1,7 +1,7 @@
 //! A physical device: who it is, what is on it, and what its peaks were.
 
 use crate::peak_composition::DepartedAtPeak;
-use crate::shares::Holder;
+use crate::shares::{Holder, is_same_user};
 use std::sync::Arc;
 use ttmem_account::{CacheCounters, Capacity, ComputeL1, GaugeKind, Totals, Vacated};
 use ttmem_event::catalogue::Arch;
@@ -93,7 +93,7 @@ impl Device {
     /// it is root's. A chip is what its first user says, or anybody could make it another one.
     pub(crate) fn is_described_by(&mut self, holder: Holder) -> bool {
         let is_granted = match self.described_by {
-            Some(by) => by.uid == holder.uid || holder.uid == 0,
+            Some(by) => by == holder || is_same_user(by.uid, holder.uid) || holder.uid == 0,
             None => true,
         };
         if is_granted {

@@ -1,7 +1,7 @@
 //! What an event did to the ledger, for those who write it down.
 
 use ttmem_account::Anomaly;
-use ttmem_event::{Class, CoreType, EventKind, KernelKind};
+use ttmem_event::{Class, CoreType, EventKind, KernelKind, TextId};
 
 /// One consequence of an event, on one device where it concerns one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +23,10 @@ pub enum Change {
         /// The buffer, or the address an old sender uses.
         id: u64,
         bytes: u64,
+        /// Its address in every bank, and what each bank gives up.
+        address: u64,
+        per_bank_bytes: u64,
+        operation: TextId,
         /// How often it is booked now.
         references: u32,
     },

@@ -13,10 +13,10 @@ use ttmem_account::{Account, BufferRow, Capacity, oldest_of_largest};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{CbKind, Class, CoreSet, CoresId, Event, EventKind, MeshId, ProgramId, TextId};
 
-const MAX_FAILURES: usize = 64;
+pub(crate) const MAX_FAILURES: usize = 64;
 
 /// Blocks over all failures, of 48 bytes each.
-const MAX_BLOCKS: usize = 1 << 18;
+pub(crate) const MAX_BLOCKS: usize = 1 << 18;
 
 /// Blocks of one failure.
 const MAX_MOMENT_BLOCKS: u64 = 1 << 16;
@@ -87,8 +87,8 @@ impl FailureMoment {
 /// The last failures, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Failures {
-    kept: VecDeque<Arc<FailureMoment>>,
-    blocks: usize,
+    pub(crate) kept: VecDeque<Arc<FailureMoment>>,
+    pub(crate) blocks: usize,
     /// Failures that are no longer kept.
     pub omitted: u64,
 }

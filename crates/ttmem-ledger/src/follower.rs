@@ -127,6 +127,9 @@ impl Follower<'_> {
             class: row.class,
             id: row.id,
             bytes: row.charged_bytes(),
+            address: row.address,
+            per_bank_bytes: row.per_bank_bytes,
+            operation: row.operation,
             references: row.references,
         };
         self.effect(Some(slot), time, booked);

@@ -11,13 +11,13 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// Marks that are kept of a series; when there are more, every second one goes.
-const MAX_STEPS: usize = 128;
+pub(crate) const MAX_STEPS: usize = 128;
 
 /// Names of marks that are counted apart.
-const MAX_NAMES: usize = 8;
+pub(crate) const MAX_NAMES: usize = 8;
 
 /// Users whose marks are kept apart.
-const MAX_USERS: usize = 16;
+pub(crate) const MAX_USERS: usize = 16;
 
 const ROOT: u32 = 0;
 
@@ -39,9 +39,9 @@ pub struct Step {
 pub struct Steps {
     /// The name that all of them have.
     pub name: Option<Arc<str>>,
-    kept: Vec<Step>,
-    every: u64,
-    count: u64,
+    pub(crate) kept: Vec<Step>,
+    pub(crate) every: u64,
+    pub(crate) count: u64,
 }
 
 impl Steps {
@@ -96,10 +96,10 @@ impl Steps {
 /// The marks of a process, or of those who read: all of them, and by name.
 #[derive(Clone, Debug)]
 pub struct Series {
-    all: Steps,
-    named: Vec<Steps>,
+    pub(crate) all: Steps,
+    pub(crate) named: Vec<Steps>,
     /// Whether readers set them, who were there before a process began.
-    of_readers: bool,
+    pub(crate) of_readers: bool,
 }
 
 impl Default for Series {
@@ -162,7 +162,7 @@ impl Series {
 /// The marks that readers set, by user: nobody's marks decide what grows in another's processes.
 #[derive(Clone, Debug, Default)]
 pub struct ReaderSeries {
-    by_user: BTreeMap<u32, Arc<Series>>,
+    pub(crate) by_user: BTreeMap<u32, Arc<Series>>,
     none: Arc<Series>,
 }
 
@@ -211,10 +211,10 @@ impl Sum {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Births {
     pub sum: Sum,
-    smallest: u64,
-    largest: u64,
+    pub(crate) smallest: u64,
+    pub(crate) largest: u64,
     /// By the time of the mark behind which they were placed: marks are thinned out later.
-    by_step: BTreeMap<u64, Sum>,
+    pub(crate) by_step: BTreeMap<u64, Sum>,
 }
 
 impl Default for Births {

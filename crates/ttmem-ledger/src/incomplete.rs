@@ -60,6 +60,13 @@ impl IncompleteReasons {
         all
     }
 
+    /// So many of each, in the order of [`IncompleteReason::ALL`]; none if that has fewer.
+    pub(crate) fn of_counts(counts: &[u64]) -> Option<Self> {
+        let mut all = Self::default();
+        all.counts.get_mut(..counts.len())?.copy_from_slice(counts);
+        Some(all)
+    }
+
     pub(crate) fn add(&mut self, reason: IncompleteReason, more: u64) {
         let count = &mut self.counts[reason as usize];
         *count = count.saturating_add(more);

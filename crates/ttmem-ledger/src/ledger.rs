@@ -15,8 +15,8 @@ use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use ttmem_account::{
-    Account, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, MarkOwner, Marks, Pages, PeakSet,
-    oldest_of_largest, residents,
+    Account, AccountRows, Anomalies, Anomaly, GaugeKind, MAX_HELD_BYTES, Mark, MarkOwner, Marks,
+    Pages, PeakSet, oldest_of_largest, residents,
 };
 use ttmem_event::{CoreType, Definition, Event, EventKind};
 
@@ -60,21 +60,21 @@ pub struct Ledger {
     pub(crate) limits: Limits,
     pub(crate) table: DeviceTable,
     pub(crate) processes: Vec<Option<Process>>,
-    free_slots: Vec<u32>,
-    departed: Arc<VecDeque<DepartedView>>,
+    pub(crate) free_slots: Vec<u32>,
+    pub(crate) departed: Arc<VecDeque<DepartedView>>,
     pub(crate) anomalies: Anomalies,
-    marks: Arc<Marks>,
+    pub(crate) marks: Arc<Marks>,
     /// The marks that readers set.
     pub(crate) series: Arc<ReaderSeries>,
     pub(crate) failures: Arc<Failures>,
     pub(crate) events: u64,
-    revision: u64,
+    pub(crate) revision: u64,
     pub(crate) omitted_effects: u64,
     pub(crate) work: u64,
     pub(crate) newly_incomplete: Vec<(u32, IncompleteReason)>,
     /// What the last view had, for the next one.
     device_views: Pages<Arc<Device>>,
-    process_views: ProcessViews,
+    pub(crate) process_views: ProcessViews,
 }
 
 impl Default for Ledger {
@@ -117,6 +117,12 @@ impl Ledger {
             },
         };
         self.table.configure(key, facts);
+    }
+
+    /// Whether one more process can join whose state could be saved: more connections than that no server takes.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.free_slots.is_empty() || (self.processes.len() as u64) < crate::state::MAX_SLOTS
     }
 
     /// A process appears; its slot is its name in every later call.
@@ -728,6 +734,26 @@ impl Ledger {
             account: process.account.facts(),
             devices: &process.devices,
         })
+    }
+
+    /// The rows of a process, which the ledger copies where it changes them while these are kept.
+    #[must_use]
+    pub fn rows(&self, index: u32) -> Option<AccountRows> {
+        let process = self.processes.get(index as usize)?.as_ref()?;
+        Some(process.account.rows())
+    }
+
+    /// Rows of all processes, of whatever kind.
+    #[must_use]
+    pub fn rows_in_use(&self) -> u64 {
+        let processes = self.processes.iter().flatten();
+        processes.map(|process| process.account.len() as u64).sum()
+    }
+
+    /// The slots of all processes that may hold something.
+    pub fn process_slots(&self) -> impl Iterator<Item = u32> {
+        let slots = (0..).zip(&self.processes);
+        slots.filter_map(|(slot, process)| process.is_some().then_some(slot))
     }
 
     #[must_use]

@@ -9,10 +9,10 @@ use ttmem_account::{BufferRow, Definitions};
 use ttmem_event::{Class, TextId};
 
 /// Groups that are told apart; buffers of further ones are summed up by class.
-const MAX_GROUPS: usize = 1024;
+pub(crate) const MAX_GROUPS: usize = 1024;
 
 /// Steps that are told apart, over all groups; of further ones, growth is not known.
-const MAX_STEPS: usize = 4096;
+pub(crate) const MAX_STEPS: usize = 4096;
 
 /// Buffers of one class, operation and call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +54,12 @@ impl LeftBehind {
 
 #[derive(Clone, Debug)]
 pub(crate) struct LeftBuffers {
-    series: Arc<Series>,
+    pub(crate) series: Arc<Series>,
     /// Their bytes and births, by class, operation and call stack.
-    groups: HashMap<(Class, TextId, TextId), (u64, Births)>,
+    pub(crate) groups: HashMap<(Class, TextId, TextId), (u64, Births)>,
     most_groups: usize,
     /// How many more steps may be told apart.
-    steps_left: usize,
+    pub(crate) steps_left: usize,
 }
 
 impl Default for LeftBuffers {

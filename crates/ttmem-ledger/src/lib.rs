@@ -28,6 +28,7 @@ mod peak_composition;
 mod process;
 mod resync;
 mod shares;
+mod state;
 mod tables;
 mod view;
 
@@ -44,11 +45,12 @@ pub use left_behind::{LeftBehind, LeftGroup};
 pub use peak_composition::{PeakComposition, PeakGroup};
 pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
 pub use resync::{Resync, Resyncing};
-pub use shares::{Holder, Shares};
+pub use shares::{Holder, Shares, UNKNOWN_USER, is_same_user};
+pub use state::{LoadError, fingerprint as state_fingerprint};
 pub use ttmem_account::Limits as AccountLimits;
 pub use ttmem_account::{
-    Account, AccountFacts, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters, Capacity,
-    ComputeL1, ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh,
+    Account, AccountFacts, AccountRows, Allocator, Anomalies, Anomaly, BufferRow, CacheCounters,
+    Capacity, ComputeL1, ConfigRingKey, Gauge, GaugeKind, HeldDevice, LegacyCb, Mark, Marks, Mesh,
     NotTracked, PagesView, Peak, PeakSet, Released, Totals, config_ring, last_replays,
     name_and_stack, peak_composition as peak, program, totals,
 };

@@ -25,6 +25,10 @@ const KEPT_OWN_GROUPS: usize = 4096;
 /// What was live at each peak of a process on a device, by gauge.
 pub(crate) type OwnPeaks = [Arc<[PeakGroup]>; GaugeKind::COUNT];
 
+/// The same on each device of a process that is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptPeaks(pub(crate) Vec<OwnPeaks>);
+
 /// What one process had of a peak for one purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakGroup {
@@ -92,8 +96,8 @@ fn keep_largest(groups: &mut Vec<PeakGroup>, most: usize) {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DepartedAtPeak {
     /// Which of the device's peaks.
-    number: u64,
-    groups: Vec<PeakGroup>,
+    pub(crate) number: u64,
+    pub(crate) groups: Vec<PeakGroup>,
 }
 
 impl View {
@@ -142,7 +146,7 @@ impl View {
         gauge: GaugeKind,
     ) -> Option<PeakComposition> {
         let key = &self.devices.get(device)?.key;
-        let mut devices = process.devices.iter().zip(&process.own_peaks);
+        let mut devices = process.devices.iter().zip(&process.own_peaks.0);
         let ((_key, totals), groups) = devices.find(|((held, _totals), _groups)| held == key)?;
         let peak = totals.gauge(gauge).peak();
         let groups = self.shown(&groups[gauge.index()]).collect();
@@ -189,7 +193,10 @@ impl Groups {
         definitions: &Definitions,
         departed: bool,
     ) -> Vec<PeakGroup> {
-        let groups = self.by_name.iter();
+        // In an order that does not depend on the seed of a table.
+        let mut groups: Vec<_> = self.by_name.iter().collect();
+        groups.sort_unstable_by_key(|(name, _sums)| **name);
+        let groups = groups.into_iter();
         let groups = groups.map(|(name, (count, bytes))| PeakGroup {
             pid: process.identity.pid,
             uid: Some(process.identity.uid),

@@ -16,6 +16,15 @@ const USER_FACTOR: u64 = 7;
 /// The part that only users below the minimum can take, as a divisor.
 const RESERVE_DIVISOR: u64 = 16;
 
+/// Stands for users of whom none is known, who all have one share: the number that no user has.
+pub const UNKNOWN_USER: u32 = u32::MAX;
+
+/// Whether two processes or readers are known to be of the same user.
+#[must_use]
+pub const fn is_same_user(one: u32, other: u32) -> bool {
+    one == other && one != UNKNOWN_USER
+}
+
 /// Who takes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder {
@@ -80,7 +89,7 @@ impl Shares {
         is_granted
     }
 
-    fn charge(&mut self, holder: Holder, amount: u64) {
+    pub(crate) fn charge(&mut self, holder: Holder, amount: u64) {
         self.used += amount;
         let user = self.users.entry(holder.uid).or_default();
         user.used += amount;

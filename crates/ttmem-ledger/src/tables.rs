@@ -68,6 +68,28 @@ impl DeviceTable {
         }
     }
 
+    /// Adds a device that was saved, with the number of those who use it; false if that cannot be.
+    pub(crate) fn restore(&mut self, device: Device) -> bool {
+        let Ok(index) = u32::try_from(self.devices.len()) else {
+            return false;
+        };
+        let is_charged = device.charged.is_some() || device.configured.is_some();
+        let is_known = self.index.insert(device.key.clone(), index).is_some();
+        let is_uncharged = device.references > 0 && !is_charged;
+        if is_known || is_uncharged || index as usize >= self.limit {
+            return false;
+        }
+        if device.configured.is_some() {
+            self.shares.reserve(1);
+        }
+        if let Some(holder) = device.charged {
+            self.shares.charge(holder, 1);
+        }
+        self.devices.push(device);
+        self.change(index);
+        true
+    }
+
     /// Adds a device that stays, whoever uses it.
     pub(crate) fn configure(&mut self, key: DeviceKey, facts: DeviceFacts) {
         let capacities = facts.capacities;

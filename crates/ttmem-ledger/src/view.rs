@@ -6,7 +6,7 @@ use crate::failures::Failures;
 use crate::growth::ReaderSeries;
 use crate::incomplete::IncompleteReasons;
 use crate::left_behind::{LeftBehind, LeftBuffers};
-use crate::peak_composition::{LeavingPeaks, OwnPeaks};
+use crate::peak_composition::{KeptPeaks, LeavingPeaks};
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
 use std::collections::VecDeque;
 use std::ops::Index;
@@ -182,7 +182,7 @@ pub struct DepartedView {
     /// What it had on each device at its end, and its peaks there.
     pub devices: Vec<(DeviceKey, Totals)>,
     /// What was live at these peaks, in the order of the devices.
-    pub(crate) own_peaks: Vec<OwnPeaks>,
+    pub(crate) own_peaks: KeptPeaks,
     /// Who asked for what it held when it closed its meshes.
     pub left_at_close: Arc<LeftBehind>,
     /// Who asked for what it held at its end.
@@ -208,7 +208,7 @@ impl DepartedView {
         let (devices, own_peaks) = held.unzip();
         Self {
             devices,
-            own_peaks,
+            own_peaks: KeptPeaks(own_peaks),
             left_at_close: process.left_at_close.named(&account.definitions).into(),
             left_at_exit: leaving.left.named(&account.definitions).into(),
             names_are_hidden: false,

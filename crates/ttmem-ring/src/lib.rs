@@ -26,6 +26,8 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 pub mod sync;
+#[cfg(not(loom))]
+pub mod uid;
 
 #[cfg(all(loom, test))]
 mod tests {

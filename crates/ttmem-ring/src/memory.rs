@@ -104,11 +104,21 @@ pub struct Descriptor {
 impl Descriptor {
     /// Keeps a descriptor at a high number, closed on exec.
     pub fn keep(file: OwnedFd) -> Result<Self, Errno> {
-        let file = match rustix::io::fcntl_dupfd_cloexec(&file, FIRST_DESCRIPTOR) {
-            Ok(high) => high,
+        let Ok(high) = rustix::io::fcntl_dupfd_cloexec(&file, FIRST_DESCRIPTOR) else {
             // The limit is below that: where it is will do.
-            Err(_too_low) => file,
+            return Self::at(file);
         };
+        let high = Self::at(high)?;
+        // The program may have closed the low one meanwhile and have given its number to a file of its own.
+        drop(Self {
+            file: ManuallyDrop::new(file),
+            identity: high.identity,
+        });
+        Ok(high)
+    }
+
+    /// Keeps a descriptor where it is.
+    fn at(file: OwnedFd) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(&file)?;
         Ok(Self {
             file: ManuallyDrop::new(file),

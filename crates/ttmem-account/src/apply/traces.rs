@@ -77,7 +77,8 @@ impl<O: Observer> Apply<'_, O> {
                 Arc::clone(placed.map_or(&none, |placed| placed.cover()))
             })
             .collect();
-        if covers.windows(2).all(|two| Arc::ptr_eq(&two[0], &two[1])) {
+        // By what they are, not by where: an account that was loaded shares other ones.
+        if covers.windows(2).all(|two| two[0] == two[1]) {
             covers.truncate(1);
         }
         covers.shrink_to_fit();

@@ -4,9 +4,10 @@
 //! names shared things by number. Devices and meshes are named by their
 //! slots in the account that was saved; its lists of their ids come first.
 
-use super::codec::{Codec, Reader};
+use super::codec::fingerprint_of;
 use crate::account::Released;
 use crate::buffers::{BufferRow, NIL};
+use crate::codec;
 use crate::config_ring::{CachedWorkload, ConfigRing, ConfigRingEntry, Prefetcher};
 use crate::device::{CacheCounters, Capacity};
 use crate::gauge::{Gauge, Peak};
@@ -20,46 +21,6 @@ use crate::untracked::Untracked;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::{Class, CoreType, CoresId, DeviceId, ProgramId, TextId, TraceId};
-
-/// Makes the codec of structures, and a function that describes them.
-macro_rules! codec {
-    ($describe:ident: $(
-        $type:ty {
-            $($field:ident),* $(,)?
-        } $(counts { $($count:ident),* $(,)? })? $(times { $($time:ident),* })?
-        $(without { $($rest:ident: $value:expr),* })? ;
-    )*) => {
-        $(impl Codec for $type {
-            const NAME: &'static str = stringify!($type);
-            fn put(&self, out: &mut Vec<u8>) {
-                $(self.$field.put(out);)*
-                $($(self.$count.put(out);)*)?
-                $($(self.$time.put(out);)*)?
-            }
-            fn get(read: &mut Reader<'_>) -> Option<Self> {
-                // Fields are read in the order in which they stand here.
-                Some(Self {
-                    $($field: read.get()?,)*
-                    $($($count: read.count()?,)*)?
-                    $($($time: read.time()?,)*)?
-                    $($($rest: $value,)*)?
-                })
-            }
-        })*
-
-        fn $describe(give: &mut dyn FnMut(&'static str, &'static str, &'static str)) {
-            $(
-                $(give(
-                    stringify!($type),
-                    stringify!($field),
-                    name_of(|each: &$type| &each.$field),
-                );)*
-                $($(give(stringify!($type), stringify!($count), "count");)*)?
-                $($(give(stringify!($type), stringify!($time), "time");)*)?
-            )*
-        }
-    };
-}
 
 /// Defines structures together with their codec.
 macro_rules! saved {
@@ -90,25 +51,10 @@ pub fn describe(give: &mut dyn FnMut(&'static str, &'static str, &'static str)) 
     describe_own(give);
 }
 
-fn name_of<S, T: Codec>(_field: fn(&S) -> &T) -> &'static str {
-    T::NAME
-}
-
 /// A fingerprint of the layout: two builds that agree on it agree on every byte.
 #[must_use]
 pub fn fingerprint() -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |text: &str| {
-        for byte in text.bytes().chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    };
-    describe(&mut |structure, field, type_name| {
-        add(structure);
-        add(field);
-        add(type_name);
-    });
-    hash
+    fingerprint_of(describe)
 }
 
 saved! { describe_saved:

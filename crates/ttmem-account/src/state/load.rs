@@ -115,7 +115,11 @@ impl Loading {
     ) -> bool {
         let clock = Clock(clock);
         let rest = bytes.get(self.read..).unwrap_or_default();
-        let mut read = Reader { bytes: rest, clock };
+        let mut read = Reader {
+            bytes: rest,
+            clock,
+            texts: &[],
+        };
         let until = self.account.work.saturating_add(work);
         let mut loader = Loader {
             loading: self,
@@ -304,12 +308,12 @@ impl<O: Observer> Loader<'_, O> {
     fn take_mark(&mut self, saved: SavedMark) -> Outcome {
         let facts = &mut self.loading.account.facts;
         let mut peaks = Vec::new();
-        if !saved.peaks.is_empty() {
-            peaks.resize(facts.devices.len(), Default::default());
-        }
         for (slot, peak) in self.loading.devices.iter().zip(saved.peaks) {
-            if let Some(slot) = slot {
-                peaks[*slot as usize] = peak;
+            if let Some(slot) = slot.map(|slot| slot as usize) {
+                if peaks.len() <= slot {
+                    peaks.resize(slot + 1, Default::default());
+                }
+                peaks[slot] = peak;
             }
         }
         Arc::make_mut(&mut facts.marks).restore(MarkOwner::default(), saved.mark, peaks);

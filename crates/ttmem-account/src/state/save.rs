@@ -1,14 +1,16 @@
 //! Writing an account's state.
 
-use super::codec::{Codec, put_list};
+use super::codec::{Codec, Out, put_list};
 use super::layout::{
     Head, SavedAllocator, SavedDevice, SavedMark, SavedPlacement, SavedRun, SavedVacancy,
     fingerprint,
 };
 use crate::Map;
 use crate::account::Account;
+use crate::buffers::BufferRow;
 use crate::device::{ChipKey, HeldDevice};
-use crate::pages::Pages;
+use crate::legacy_cbs::LegacyCb;
+use crate::peak_composition::PeakEntry;
 use crate::program::{Cover, Placement};
 use crate::totals::GaugeKind;
 use std::sync::Arc;
@@ -17,6 +19,12 @@ use ttmem_event::{Class, CoreType};
 impl Account {
     /// Appends everything that a server must know of the process besides its definitions.
     pub fn save(&self, out: &mut Vec<u8>) {
+        let mut saved = Out::after(std::mem::take(out));
+        self.put(&mut saved);
+        *out = saved.bytes;
+    }
+
+    fn put(&self, out: &mut Out) {
         let facts = &self.facts;
         self.head().put(out);
         let marks = facts.marks.iter();
@@ -27,13 +35,32 @@ impl Account {
         put_each(out, marks);
         put_each(out, facts.devices.iter().map(saved_device));
         self.allocators().put(out);
-        put_sorted(out, &self.buffers.rows, |row| row.order);
-        put_sorted(out, &self.legacy_cbs.rows, |row| row.cb.order);
+        put_list(out, self.buffers_by_age().iter().map(|(_slot, row)| *row));
+        put_list(
+            out,
+            self.legacy_cbs_by_age().iter().map(|(_slot, row)| *row),
+        );
         self.save_programs(out);
-        let mut freed: Vec<_> = self.freed.iter().collect();
-        freed.sort_unstable_by_key(|entry| entry.freed);
-        put_list(out, freed.into_iter());
+        put_list(out, self.freed_by_age().iter().map(|(_slot, entry)| *entry));
         self.save_caches(out);
+    }
+
+    pub(super) fn buffers_by_age(&self) -> Vec<(u32, &BufferRow)> {
+        by_age(self.buffers.rows.iter(), |row| row.order)
+    }
+
+    pub(super) fn legacy_cbs_by_age(&self) -> Vec<(u32, &LegacyCb)> {
+        by_age(self.legacy_cbs.rows.iter(), |row| row.cb.order)
+    }
+
+    /// What was live at a peak and is freed; those of one list as they stand there.
+    pub(super) fn freed_by_age(&self) -> Vec<(u32, &PeakEntry)> {
+        let meshes = self.facts.meshes.iter();
+        let buffers = meshes.flat_map(|mesh| mesh.allocators.iter().map(|each| each.freed));
+        let devices = self.on_device.iter();
+        let others = devices.flat_map(|on| [on.freed_cbs, on.freed_kernels]);
+        let entries = buffers.chain(others).flat_map(|list| self.freed.of(list));
+        by_age(entries, |entry| entry.freed)
     }
 
     fn head(&self) -> Head {
@@ -81,9 +108,9 @@ impl Account {
         allocators
     }
 
-    fn save_programs(&self, out: &mut Vec<u8>) {
+    fn save_programs(&self, out: &mut Out) {
         let mut placements: Numbered<Placement> = Numbered::default();
-        let mut covers: Numbered<Cover> = Numbered::default();
+        let mut covers = NumberedCovers::default();
         let programs = || self.programs.iter().map(|(_slot, program)| program);
         for on in programs().flat_map(|program| &program.on) {
             on.placement
@@ -103,7 +130,14 @@ impl Account {
                 kernels: placement.kernels().to_vec(),
             }),
         );
-        put_each(out, covers.shared.iter().map(|cover| cover.sets().to_vec()));
+        put_each(
+            out,
+            covers
+                .numbered
+                .shared
+                .iter()
+                .map(|cover| cover.sets().to_vec()),
+        );
         (self.programs.len() as u64).put(out);
         for program in programs() {
             program.put(out);
@@ -138,7 +172,7 @@ impl Account {
         }
     }
 
-    fn save_caches(&self, out: &mut Vec<u8>) {
+    fn save_caches(&self, out: &mut Out) {
         (self.facts.config_rings.len() as u64).put(out);
         for ((mesh, sub_device, core_type), config_ring) in &self.facts.config_rings {
             mesh.put(out);
@@ -181,15 +215,19 @@ fn saved_device(held: &HeldDevice) -> SavedDevice {
     }
 }
 
-fn put_each<T: Codec>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = T>) {
+pub(super) fn put_each<T: Codec>(out: &mut Out, items: impl ExactSizeIterator<Item = T>) {
     (items.len() as u64).put(out);
     items.for_each(|item| item.put(out));
 }
 
-fn put_sorted<T: Codec + Clone>(out: &mut Vec<u8>, rows: &Pages<T>, order: fn(&T) -> u64) {
-    let mut rows: Vec<&T> = rows.iter().map(|(_slot, row)| row).collect();
-    rows.sort_unstable_by_key(|row| order(row));
-    put_list(out, rows.into_iter());
+/// Rows with their slots, the oldest first; those of one age stay as they stand.
+fn by_age<'r, T>(
+    rows: impl Iterator<Item = (u32, &'r T)>,
+    order: fn(&T) -> u64,
+) -> Vec<(u32, &'r T)> {
+    let mut rows: Vec<(u32, &T)> = rows.collect();
+    rows.sort_by_key(|(_slot, row)| order(row));
+    rows
 }
 
 /// Numbers what is shared, each when it is first met.
@@ -211,6 +249,35 @@ impl<T> Numbered<T> {
     fn number(&self, shared: &Arc<T>) -> u32 {
         let known = self.known.get(&address(shared));
         known.copied().unwrap_or(u32::MAX)
+    }
+}
+
+/// Numbers covers, those that are alike once: which of them are shared depends on how they came to be.
+#[derive(Default)]
+struct NumberedCovers {
+    numbered: Numbered<Cover>,
+    alike: Map<Arc<Cover>, u32>,
+}
+
+impl NumberedCovers {
+    fn add(&mut self, cover: &Arc<Cover>) {
+        if self.numbered.known.contains_key(&address(cover)) {
+            return;
+        }
+        match self.alike.get(cover) {
+            Some(number) => {
+                self.numbered.known.insert(address(cover), *number);
+            }
+            None => {
+                self.numbered.add(cover);
+                self.alike
+                    .insert(Arc::clone(cover), self.numbered.number(cover));
+            }
+        }
+    }
+
+    fn number(&self, cover: &Arc<Cover>) -> u32 {
+        self.numbered.number(cover)
     }
 }
 

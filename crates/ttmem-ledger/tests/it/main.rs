@@ -11,6 +11,7 @@ mod geometry;
 mod model;
 mod properties;
 mod reconnect;
+mod restored;
 mod rulings;
 mod scripts;
 mod seeds;

@@ -356,6 +356,16 @@ impl Stage {
         }
     }
 
+    /// The same play with another ledger.
+    pub(crate) fn with_ledger(&self, ledger: Ledger) -> Self {
+        Self {
+            ledger,
+            slots: self.slots.clone(),
+            identities: self.identities.clone(),
+            now: self.now,
+        }
+    }
+
     /// Plays one step; refusals are part of the play.
     pub(crate) fn play(&mut self, who: usize, step: &Step) {
         self.now += 3;

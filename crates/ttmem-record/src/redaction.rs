@@ -1,0 +1,115 @@
+//! Leaving out what names people's programs: texts are replaced by placeholders before they are kept.
+//!
+//! One text always gets the same placeholder, so that what belongs together still does. What only
+//! says which hardware is there stays.
+
+use crate::input::Input;
+use std::collections::HashMap;
+use std::sync::Arc;
+use ttmem_event::Definition;
+use ttmem_event::catalogue::BoardKind;
+use ttmem_ledger::{ProcessIdentity, Resync};
+
+/// Texts whose placeholders are remembered; beyond, a text that comes again gets another one.
+const MAX_TEXTS: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Redaction {
+    known: HashMap<Arc<str>, Arc<str>>,
+    count: u64,
+}
+
+impl Redaction {
+    pub(crate) fn text(&mut self, text: &str) -> Arc<str> {
+        let placeholder = placeholder_number(text);
+        if names_hardware(text) || placeholder.is_some() {
+            // What stands for a text already, in a state that was loaded, stands for no other.
+            self.count = self.count.max(placeholder.unwrap_or(0));
+            return Arc::from(text);
+        }
+        if let Some(known) = self.known.get(text) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= MAX_TEXTS {
+            self.known.clear();
+        }
+        self.count += 1;
+        let placeholder: Arc<str> = Arc::from(format!("{PREFIX}{}", self.count));
+        self.known.insert(Arc::from(text), Arc::clone(&placeholder));
+        placeholder
+    }
+
+    /// The same input without names.
+    pub(crate) fn input(&mut self, input: &Input) -> Input {
+        match input {
+            Input::Join {
+                identity,
+                claimed_pid,
+            } => Input::Join {
+                identity: ProcessIdentity {
+                    name: self.text(&identity.name),
+                    command: Arc::from(""),
+                    visible_devices: self.text(&identity.visible_devices),
+                    ..identity.clone()
+                },
+                claimed_pid: *claimed_pid,
+            },
+            Input::Define {
+                process,
+                definitions,
+            } => Input::Define {
+                process: *process,
+                definitions: Arc::new(self.definitions(definitions)),
+            },
+            Input::Resync { process, resync } => Input::Resync {
+                process: *process,
+                resync: Arc::new(Resync {
+                    definitions: self.definitions(&resync.definitions),
+                    ..Resync::clone(resync)
+                }),
+            },
+            Input::SetMark {
+                user,
+                time,
+                name,
+                number,
+            } => Input::SetMark {
+                user: *user,
+                time: *time,
+                name: self.text(name),
+                number: *number,
+            },
+            other => other.clone(),
+        }
+    }
+
+    fn definitions(&mut self, definitions: &[Definition]) -> Vec<Definition> {
+        let definitions = definitions.iter();
+        let redacted = definitions.map(|definition| match definition {
+            Definition::Text { id, text } => Definition::Text {
+                id: *id,
+                text: self.text(text).to_string(),
+            },
+            other => other.clone(),
+        });
+        redacted.collect()
+    }
+}
+
+const PREFIX: &str = "text-";
+
+/// No recording has as many texts.
+const MAX_NUMBER: u64 = 1 << 48;
+
+/// The number of a placeholder; none if the text is no placeholder that we make.
+fn placeholder_number(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix(PREFIX)?;
+    let number: u64 = digits.parse().ok()?;
+    (number < MAX_NUMBER && number.to_string() == digits).then_some(number)
+}
+
+/// A board, a set of visible devices, or nothing.
+fn names_hardware(text: &str) -> bool {
+    let is_set = |byte: u8| byte.is_ascii_digit() || byte == b',';
+    BoardKind::from_name(text).is_some() || text.bytes().all(is_set)
+}

@@ -97,6 +97,20 @@ def text_id(text):
     return id.value
 
 
+def program(name):
+    """The id of a new program."""
+    LIBRARY.ttmem_program_next.restype = ctypes.c_uint64
+    id = LIBRARY.ttmem_program_next()
+    LIBRARY.ttmem_program_created.argtypes = [
+        ctypes.c_uint64,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+        ctypes.c_uint64,
+    ]
+    done(LIBRARY.ttmem_program_created(id, text_id(name), 0, 0))
+    return id
+
+
 class Board:
     """Devices that no other test has, opened as one mesh."""
 
@@ -147,6 +161,10 @@ class Board:
     def free(self, buffer):
         """Gives a buffer back."""
         done(LIBRARY.ttmem_buffer_freed(self.mesh, buffer))
+
+    def send_binary(self, program, size):
+        """A program's binary of so many bytes is on each device."""
+        done(LIBRARY.ttmem_binary_sent(self.mesh, ctypes.c_uint64(program), ctypes.c_uint64(size)))
 
     def close(self):
         """Closes the mesh: what it held is gone."""

@@ -13,7 +13,7 @@ ATTACH = os.environ["TTMEM_TESTS_ATTACH"]
 PROGRAM = os.environ["TTMEM_TESTS_PROGRAM"]
 
 
-def run(*arguments, stdin=None, **variables):
+def run(*arguments, stdin=None, cwd=None, **variables):
     """Runs this interpreter; its outcome."""
     unset = ("LD_PRELOAD", "TTMEM_ATTACH_TRIED", "TTMEM_PYTHON", "TTMEM_DISABLE")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
@@ -24,6 +24,7 @@ def run(*arguments, stdin=None, **variables):
     return subprocess.run(
         [sys.executable, *arguments],
         input=stdin,
+        cwd=cwd,
         env=environment,
         capture_output=True,
         text=True,
@@ -103,6 +104,7 @@ class Process(unittest.TestCase):
             code = "import ttmem; print('begun', flush=True); ttmem.attach(); print('LEFT')"
             outcome = run("-c", code, TTMEM_ATTACH_LIBRARY=str(broken))
         self.assertIn("the loader did not take it", outcome.stderr)
+        self.assertRegex(outcome.stderr, "broken.so: (file too short|invalid ELF header)")
         self.assertEqual(outcome.stdout.split(), ["begun", "begun"])
 
     def test_it_refuses_where_something_would_be_lost(self):
@@ -114,11 +116,57 @@ class Process(unittest.TestCase):
         thread = "import threading, time; threading.Thread(target=time.sleep, args=(1,)).start()"
         self.refused(thread + attach, "other threads")
         self.refused(attach, "there is no library at /none", TTMEM_ATTACH_LIBRARY="/none")
-        self.refused(attach, "a colon or a space", TTMEM_ATTACH_LIBRARY=self.spaced())
-        outcome = run(stdin=attach)
-        self.assertIn("standard input", outcome.stderr)
-        outcome = run("-", stdin=attach)
-        self.assertIn("standard input", outcome.stderr)
+        self.refused(attach, "a colon, a space or", TTMEM_ATTACH_LIBRARY=self.spaced())
+
+    def test_a_program_that_cannot_be_read_again_is_not_started_again(self):
+        attach = "import ttmem; ttmem.attach(); print('LEFT')"
+        for words in ([], ["-u", "-"], ["-X", "dev"]):
+            outcome = run(*words, stdin=attach)
+            self.assertIn("standard input, which cannot be read again", outcome.stderr, words)
+            self.assertIn("ttmem run -- python -", outcome.stderr, words)
+            self.assertNotEqual(outcome.returncode, 0, words)
+        outcome = run("/dev/stdin", stdin=attach)
+        self.assertIn("/dev/stdin, a pipe", outcome.stderr)
+        self.assertNotEqual(outcome.returncode, 0)
+
+    def test_options_before_the_program_are_understood(self):
+        from ttmem._attach import _program
+
+        for words in ("", "-", "-u", "-u -", "-X dev", "-Xdev", "-W ignore -B", "-BuWignore", "-- -"):
+            self.assertIsNone(_program(["python", *words.split()]), words)
+        self.assertIsNone(_program(["python", "--check-hash-based-pycs", "always"]))
+        for words in ("m.py", "-X dev m.py -", "-Wignore m.py", "-- m.py -c", "-uB m.py -m x"):
+            self.assertEqual(_program(["python", *words.split()]), "m.py", words)
+        for words in ("-c -", "-Buc x", "-OWignore -c x -", "-cx"):
+            self.assertEqual(_program(["python", *words.split()]), "-c", words)
+        self.assertEqual(_program(["python", "-Im", "module", "m.py"]), "-m")
+        attach = "import ttmem; ttmem.attach(); print(ttmem.is_attached())"
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "__main__.py").write_text(attach)
+            outcome = run("-X", "dev", "--", folder, "-")
+        self.assertEqual(outcome.stdout.strip(), "True", outcome.stderr)
+
+    def test_after_a_change_of_folder_it_refuses_what_it_would_not_find(self):
+        text = "import os, ttmem; os.chdir(os.sep); ttmem.attach(); print('LEFT')"
+        with tempfile.TemporaryDirectory() as folder:
+            script(folder, text)
+            outcome = run("model.py", cwd=folder)
+        self.assertIn("before os.chdir()", outcome.stderr)
+        self.assertNotIn("LEFT", outcome.stdout)
+
+    def test_where_the_program_cannot_be_started_again_nothing_is_changed(self):
+        code = """
+        import os, ttmem
+        os.environ["LONG"] = "a" * 200_000
+        before = dict(os.environ)
+        try:
+            ttmem.attach()
+        except ttmem.NotAttachedError as error:
+            print(error, os.environ == before)
+        """
+        said = run("-c", textwrap.dedent(code)).stdout
+        self.assertIn("Argument list too long; start the program with `ttmem run", said)
+        self.assertIn("True", said)
 
     def spaced(self):
         folder = tempfile.TemporaryDirectory()
@@ -126,6 +174,20 @@ class Process(unittest.TestCase):
         path = Path(folder.name, "a b.so")
         path.write_text("")
         return str(path)
+
+    def test_threads_that_ask_do_not_disturb_the_end_of_the_interpreter(self):
+        code = """
+        import threading, time, ttmem
+        def loop():
+            while True:
+                ttmem.memory_allocated()
+        for _ in range(4):
+            threading.Thread(target=loop, daemon=True).start()
+        time.sleep(0.05)
+        """
+        for _ in range(4):
+            outcome = run("-c", textwrap.dedent(code), LD_PRELOAD=ATTACH)
+            self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
 
     def test_a_worker_of_multiprocessing_is_attached_with_its_program(self):
         text = """

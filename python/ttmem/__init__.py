@@ -11,27 +11,25 @@ The figures are those of this process's own account: exact at the call, without 
         model(inputs)
     print(t.peak["dram"], t.delta["dram"], t.leaked)
 
-What each call counts: docs/python.md of the project, and the docstrings here.
+What each call counts is in its docstring; the whole manual, with `pytest --ttmem`, is manual.md in
+the folder of the installed package.
 """
 
+from ._account import KINDS, Buffer, DeviceMemory, KindFigures, PeakLine, Snapshot
 from ._attach import attach
 from ._errors import NotAttachedError, TtmemError
 from ._library import is_attached
 from ._memory import (
-    KINDS,
-    Buffer,
-    DeviceMemory,
-    KindFigures,
-    Snapshot,
     mark,
     max_memory_allocated,
     mem_get_info,
     memory_allocated,
     memory_snapshot,
     memory_summary,
+    peak_lines,
     reset_peak_memory_stats,
 )
-from ._track import Track, track
+from ._track import Point, Track, track
 
 __version__ = "0.1.0"
 
@@ -41,6 +39,8 @@ __all__ = [
     "DeviceMemory",
     "KindFigures",
     "NotAttachedError",
+    "PeakLine",
+    "Point",
     "Snapshot",
     "Track",
     "TtmemError",
@@ -52,6 +52,7 @@ __all__ = [
     "memory_allocated",
     "memory_snapshot",
     "memory_summary",
+    "peak_lines",
     "reset_peak_memory_stats",
     "track",
 ]

@@ -1,6 +1,6 @@
 """`python -m ttmem`: the program of this package.
 
-`python -m ttmem run model.py` is `ttmem run -- python model.py` with this interpreter.
+`python -m ttmem run model.py` is `ttmem run -- python model.py` with this interpreter; `check` alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def find_program() -> str | None:
 
 def with_interpreter(words: list[str]) -> list[str]:
     """The words with this interpreter before a program of Python, unless they name a program."""
-    if words[:1] != ["run"] or "--" in words:
+    if words[:1] not in (["run"], ["check"]) or "--" in words:
         return words
     is_python = (
         number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from ._errors import NotAttachedError
@@ -32,14 +33,21 @@ def attach(*, python_lines: bool = True) -> None:
         raise NotAttachedError(f"cannot attach: {obstacle}")
     library = find_library()
     before = os.environ.get("LD_PRELOAD", "")
-    os.environ["LD_PRELOAD"] = f"{library}:{before}" if before else library
-    os.environ[_TRIED] = str(os.getpid())
-    if python_lines:
-        os.environ.setdefault("TTMEM_PYTHON", "1")
+    changes = {"LD_PRELOAD": f"{library}:{before}" if before else library, _TRIED: str(os.getpid())}
+    if python_lines and "TTMEM_PYTHON" not in os.environ:
+        changes["TTMEM_PYTHON"] = "1"
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    os.execv(sys.executable, sys.orig_argv)
+    # execve takes no empty name.
+    arguments = [sys.orig_argv[0] or sys.executable, *sys.orig_argv[1:]]
+    try:
+        os.execve(sys.executable, arguments, {**os.environ, **changes})
+    except OSError as error:
+        raise NotAttachedError(
+            f"cannot attach: {sys.executable} cannot be started anew: {error.strerror}; start the "
+            "program with `ttmem run -- python model.py`"
+        ) from error
 
 
 def find_library() -> str:
@@ -54,9 +62,9 @@ def find_library() -> str:
         raise NotAttachedError(
             f"there is no library at {path}; install the package again, or have {VARIABLE} name it"
         )
-    if ":" in path or " " in path:
+    if any(letter in path for letter in ": $"):
         raise NotAttachedError(
-            f"{path} cannot be preloaded: LD_PRELOAD has no way to write a colon or a space"
+            f"{path} cannot be preloaded: LD_PRELOAD has no way to write a colon, a space or a dollar"
         )
     return path
 
@@ -66,8 +74,8 @@ def _obstacle() -> str | None:
     modules = sys.modules
     if os.environ.get(_TRIED) == str(os.getpid()):
         return (
-            "this process was started anew with LD_PRELOAD, and the loader did not take it: it "
-            "ignores the variable for setuid programs and has no part in static ones"
+            "this process was started anew with LD_PRELOAD, and the loader did not take it: "
+            f"{_refusal_of_loader()}"
         )
     if "ipykernel" in modules or "google.colab" in modules:
         return (
@@ -96,9 +104,87 @@ def _obstacle() -> str | None:
             f"this process is not {sys.executable} but has Python embedded; preload "
             f"{_library_or_name()} into it by LD_PRELOAD"
         )
-    if len(arguments) == 1 or "-" in arguments[1:2]:
-        return "the program comes from standard input, which cannot be read again"
+    program = _program(arguments)
+    if program is None:
+        return (
+            "the program comes from standard input, which cannot be read again; start it with "
+            "`ttmem run -- python -`, or put it into a file"
+        )
+    return None if program in ("-c", "-m") else _obstacle_of_script(program)
+
+
+def _program(arguments: list[str]) -> str | None:
+    """What an interpreter with these arguments runs: -c, -m or a path; None is standard input."""
+    words = iter(arguments[1:])
+    for word in words:
+        if word == "--":
+            word = next(words, "-")
+            return None if word == "-" else word
+        if not word.startswith("-"):
+            return word
+        if word == "-":
+            return None
+        if word == "--check-hash-based-pycs":
+            next(words, None)
+        if word.startswith("--"):
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            if letter in "cm":
+                return f"-{letter}"
+            if letter in "WX":
+                # The rest of the word is its value, or the next one.
+                if place == len(word):
+                    next(words, None)
+                break
     return None
+
+
+def _obstacle_of_script(path: str) -> str | None:
+    """Why the interpreter could not read a script again."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    try:
+        mode = os.stat(path).st_mode
+        is_moved = False
+        if main is not None and not os.path.isabs(path) and os.path.isabs(main):
+            is_moved = os.path.isfile(path) and not os.path.samefile(path, main)
+    except OSError:
+        is_moved = True
+    if is_moved:
+        return (
+            f"there is no {path} in the folder that the program has changed to; call "
+            "ttmem.attach() before os.chdir()"
+        )
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        return (
+            f"the program comes from {path}, a pipe, which cannot be read again; start it with "
+            "`ttmem run`, or put it into a file"
+        )
+    return None
+
+
+def _refusal_of_loader() -> str:
+    """Why the library was not preloaded, in the loader's words where it has any."""
+    import subprocess
+
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    environment = {name: each for name, each in os.environ.items() if name != "LD_PRELOAD"}
+    try:
+        loaded = subprocess.run(
+            [sys.executable, "-S", "-c", code, find_library()],
+            env={**environment, "TTMEM_DISABLE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError, NotAttachedError) as error:
+        return str(error)
+    if loaded.returncode != 0:
+        said = loaded.stderr.strip().splitlines()
+        return said[-1].removeprefix("OSError: ") if said else f"it ended with {loaded.returncode}"
+    return "it ignores the variable for setuid programs and has no part in static ones"
 
 
 def _library_or_name() -> str:

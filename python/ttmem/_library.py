@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import ctypes
-    from collections.abc import Callable
     from typing import Any
 
 # The file, and the variable that names another one; `ttmem run` reads the same.
@@ -22,13 +21,13 @@ FILE = "libttmem_attach.so"
 VARIABLE = "TTMEM_ATTACH_LIBRARY"
 
 # What can be asked: the numbers of ttmem.h.
-FIGURES, SNAPSHOT, RESET, BEGIN, END = range(5)
+FIGURES, SNAPSHOT, RESET, BEGIN, END, PEAKS = range(6)
 ALL_DEVICES = 2**64 - 1
 
 # The account answers in less than a millisecond, unless the machine is busy.
 TIMEOUT_MILLIS = 30_000
 
-_DISABLED, _VALUE, _TIMEOUT, _TOO_MANY = -1, -3, -5, -6
+_DISABLED, _VALUE, _TIMEOUT, _TOO_MANY, _NO_MEMORY = -1, -3, -5, -6, -7
 
 HOW_TO_ATTACH = (
     "start the program with `ttmem run -- python model.py`, or call ttmem.attach() as its first "
@@ -44,21 +43,22 @@ class _Loaded:
     def __init__(self, process: ctypes.CDLL) -> None:
         import ctypes
 
-        self.take_type = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
-        )
         self.is_preloaded = hasattr(process, "ttmem_attach_ask")
         self.process = process
-        self.ask = process.ttmem_attach_ask if self.is_preloaded else process.ttmem_account_ask
+        kind = "attach" if self.is_preloaded else "account"
+        self.ask = getattr(process, f"ttmem_{kind}_ask")
         self.ask.restype = ctypes.c_int
         self.ask.argtypes = [
             ctypes.c_uint32,
             ctypes.c_uint64,
             ctypes.c_uint32,
             ctypes.c_uint32,
-            self.take_type,
-            ctypes.c_void_p,
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.POINTER(ctypes.c_size_t),
         ]
+        self.free = getattr(process, f"ttmem_{kind}_free")
+        self.free.restype = None
+        self.free.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
     def mark(self, name: bytes, number: int) -> int:
         import ctypes
@@ -109,15 +109,17 @@ def ask(what: int, subject: int = 0, max_rows: int = 0) -> dict[str, Any]:
     import json
 
     library = _library()
-    answers: list[bytes] = []
-
-    def take(_context: int | None, address: int, count: int) -> None:
-        answers.append(ctypes.string_at(address, count))
-
-    take_answer: Callable[..., None] = library.take_type(take)
-    code = library.ask(what, subject, max_rows, TIMEOUT_MILLIS, take_answer, None)
-    _check(code)
-    answer: dict[str, Any] = json.loads(answers[0])
+    address, length = ctypes.c_void_p(), ctypes.c_size_t()
+    try:
+        # No Python runs inside of the call, so that what a signal raises arrives here.
+        code = library.ask(
+            what, subject, max_rows, TIMEOUT_MILLIS, ctypes.byref(address), ctypes.byref(length)
+        )
+        _check(code)
+        text = ctypes.string_at(address, length.value)
+    finally:
+        library.free(address, length)
+    answer: dict[str, Any] = json.loads(text)
     return answer
 
 
@@ -140,6 +142,8 @@ def _check(code: int) -> None:
         raise TtmemError(f"the account did not answer in {seconds} s: is the machine overloaded?")
     if code == _TOO_MANY:
         raise TtmemError("too many ttmem.track blocks are open; close those that are done")
+    if code == _NO_MEMORY:
+        raise TtmemError("this process is at its limit of memory: there is none for the answer")
     if code == _VALUE:
         raise TtmemError("this block was begun in another process, or has ended")
     raise TtmemError(f"the library answered with {code}; is it of another version than the package?")

@@ -3,8 +3,9 @@
 pytest starts itself again with the library preloaded, once and before any conftest is loaded. The
 peak of a test is the most that it took itself on one device, from its setup to the end of its
 teardown: beyond what was held before, and without fixtures that live longer than the test. What it
-leaves behind was placed in that time, outside of such fixtures, and is still held at the end. So
-the figures of a test do not depend on which tests ran before it.
+leaves behind was placed in that time, outside of such fixtures, and is still held at the end, or
+was when its device was closed. So the figures of a test do not depend on which tests ran before
+it, nor on when the device is closed.
 
     @pytest.mark.ttmem(peak_l1="64MiB", leaked=0)
     def test_layer(device): ...
@@ -16,28 +17,27 @@ import os
 
 import pytest
 
-from . import _attach, _baseline, _library, _memory, _sizes
+from . import _attach, _baseline, _library, _sizes
 from ._errors import TtmemError
-from ._track import Track
+from ._running import KINDS, Running, leaked_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any
 
-    from ._memory import Buffer, DeviceMemory
+    from ._running import Limits
 
-# Properties of a report that are ours; JUnit files have them, too.
+# How the figures are called in JUnit files.
 PREFIX = "ttmem_"
-# The kinds that an allocator has on the device.
-KINDS = ("dram", "l1", "l1_small", "trace")
+# The attribute of a report that has what we found, which xdist passes on: the figures, the lines that
+# were left behind, and whether a device was opened. Properties of a report may be anybody's.
+FOUND = "ttmem_found"
 LIMITS = (*(f"peak_{kind}" for kind in KINDS), "leaked")
-# Lines that are named of what one test left behind, and tests that are listed.
-LINES, TESTS = 10, 25
-# Lines of a stack that are named: a helper, and who called it.
-CALLERS = 3
-# Buffers of one test that are looked at.
-MAX_LEAKED = 10_000
+# Tests that are listed, and new ones that are named.
+TESTS, NEW = 25, 5
+# How pytest words that a test passed whose mark expects that it fails.
+_STRICT = "[XPASS(strict)]"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,74 +87,28 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if not _library.is_attached():
         raise pytest.UsageError(f"--ttmem: this process is not tracked: {_library.HOW_TO_ATTACH}")
+    try:
+        _library.ask(_library.FIGURES)
+    except TtmemError as error:
+        raise pytest.UsageError(f"--ttmem: {error}") from None
     file = config.getoption("ttmem_baseline")
     is_update = config.getoption("ttmem_update")
     if is_update and file is None:
         raise pytest.UsageError("--ttmem-update needs --ttmem-baseline FILE")
+    is_worker = hasattr(config, "workerinput")
     try:
         baseline = _baseline.read(file, missing_ok=is_update) if file else {}
+        if is_update and not is_worker:
+            _baseline.check_target(file)
     except _baseline.BaselineError as error:
         raise pytest.UsageError(str(error)) from None
-    is_worker = hasattr(config, "workerinput")
     # Who updates compares nothing.
     measure = Measure({} if is_update else baseline)
     config.pluginmanager.register(measure, "ttmem-measure")
     if not is_worker:
         target = os.path.abspath(file) if file and is_update else None
-        config.pluginmanager.register(Summary(target, baseline), "ttmem-summary")
-
-
-class Running:
-    """A test at work: what it takes itself, whatever else is held and whoever ran before it."""
-
-    def __init__(self, name: str) -> None:
-        self.whole = Track(name, mark=False, collect=False, max_leaked=MAX_LEAKED).__enter__()
-        self.part = self.new_part()
-        # What is not the test's own.
-        self.base = _held(self.part.devices_before)
-        self.peaks = dict.fromkeys(KINDS, 0)
-        # Events of fixtures that outlive the test: the last before and the last in each.
-        self.longer_lived: list[tuple[int, int]] = []
-
-    @staticmethod
-    def new_part() -> Track:
-        return Track("", mark=False, collect=False, max_leaked=0).__enter__()
-
-    def end_part(self) -> None:
-        self.part.__exit__(None, None, None)
-        for device in self.part.devices:
-            for kind in KINDS:
-                own = device.kinds[kind].peak_bytes - self.base.get((device.id, kind), 0)
-                self.peaks[kind] = max(self.peaks[kind], own)
-
-    def begin_longer_lived(self) -> None:
-        """What a fixture takes that outlives the test is not the test's."""
-        self.end_part()
-
-    def end_longer_lived(self) -> None:
-        before, self.part = self.part, self.new_part()
-        self.longer_lived.append((before.last_order, self.part.first_order))
-        held = _held(before.devices)
-        for key, now in _held(self.part.devices_before).items():
-            self.base[key] = self.base.get(key, 0) + now - held.get(key, 0)
-
-    def end(self) -> tuple[dict[str, int], list[Buffer]]:
-        """What the test took and left behind."""
-        self.end_part()
-        self.whole.__exit__(None, None, None)
-        leaked = [each for each in self.whole.leaked if not self.is_longer_lived(each)]
-        if leaked:
-            leaked = _still_held(leaked)
-        figures = {f"peak_{kind}": peak for kind, peak in self.peaks.items()}
-        figures["leaked"] = sum(each.total_bytes for each in leaked)
-        return figures, leaked
-
-    def is_longer_lived(self, buffer: Buffer) -> bool:
-        return any(first < buffer.order <= last for first, last in self.longer_lived)
-
-
-def _held(devices: tuple[DeviceMemory, ...]) -> dict[tuple[int | None, str], int]:
-    return {(each.id, kind): each.kinds[kind].bytes for each in devices for kind in KINDS}
+        summary = Summary(target, baseline if file else None)
+        config.pluginmanager.register(summary, "ttmem-summary")
 
 
 class Measure:
@@ -163,6 +117,11 @@ class Measure:
     def __init__(self, baseline: dict[str, dict[str, int]]) -> None:
         self.baseline = baseline
         self.running: Running | None = None
+        # What is wrong with the test's marks.
+        self.mistake: str | None = None
+        # Of the test that runs, by phase, and whether others have been given that of its call.
+        self.reports: dict[str, pytest.TestReport] = {}
+        self.is_call_reported = False
         # Fixtures that outlive their test and are being set up, one inside of the other.
         self.depth = 0
 
@@ -171,71 +130,148 @@ class Measure:
         self, fixturedef: pytest.FixtureDef[Any]
     ) -> Generator[None, None, None]:
         running = self.running
-        if fixturedef.scope == "function" or running is None or self.depth > 0:
+        if running is None or self.depth > 0:
             yield
-            return
-        running.begin_longer_lived()
-        self.depth += 1
-        yield
-        self.depth -= 1
-        running.end_longer_lived()
+        elif fixturedef.scope == "function":
+            yield
+            if _may_have_teardown(fixturedef) and running.has_opened(running.part.devices):
+                fixturedef.addfinalizer(self.collect)
+        else:
+            running.begin_longer_lived()
+            self.depth += 1
+            yield
+            self.depth -= 1
+            running.end_longer_lived()
+            if running.has_opened(running.part.devices_before):
+                fixturedef.addfinalizer(self.collect)
+
+    def collect(self) -> None:
+        """Comes right before the teardown of a fixture that opened a device.
+
+        What only waits for the garbage collector would be held when the device is closed, and is
+        not left behind when it is closed later.
+        """
+        if self.running is not None:
+            self.running.collect()
+
+    def pytest_fixture_post_finalizer(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> None:
+        """A test holds what its fixtures made until its end; what is torn down is not its any more."""
+        if fixturedef.scope == "function":
+            made = getattr(request.node, "funcargs", None) or {}
+            made.pop(fixturedef.argname, None)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> object:
+        self.running, self.reports = None, {}
+        for protocol in _other_protocols(item, self):
+            # One that runs tests again, or each in a process of its own.
+            given = {"item": item, "nextitem": nextitem}
+            handled = protocol.function(*(given[name] for name in protocol.argnames))
+            if handled is not None:
+                return handled
         from _pytest.runner import runtestprotocol
 
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        self.running = running = Running(item.nodeid)
         try:
             # Reports wait until the test is judged: what it leaves behind is known at its end.
-            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+            runtestprotocol(item, log=False, nextitem=nextitem)
         finally:
+            # Also when the teardown ends all tests.
             self.running = None
-        figures, leaked = running.end()
-        passed = all(report.outcome == "passed" for report in reports)
-        for report in reports:
-            report.user_properties += [(PREFIX + name, value) for name, value in figures.items()]
-            if passed and report.when == "call":
-                self.judge(item, report, figures, leaked)
-        if passed and leaked:
-            lines = "\n".join(_lines_of(leaked))
-            reports[-1].user_properties.append((PREFIX + "lines", lines))
-        for report in reports:
-            item.ihook.pytest_runtest_logreport(report=report)
+            for report in list(self.reports.values()):
+                item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
-    def judge(
-        self,
-        item: pytest.Item,
-        report: pytest.TestReport,
-        figures: dict[str, int],
-        leaked: list[Buffer],
-    ) -> None:
-        """Has a test fail that takes or leaves behind more than it may."""
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Begins; here, because the test may have a process of its own, or run several times."""
+        self.running, self.reports, self.is_call_reported = None, {}, False
+        self.mistake, self.depth = None, 0
+        limits: Limits = {}
         try:
-            limits = _limits_of(item)
+            limits = self.limits_of(item)
         except ValueError as error:
-            _fail(report, [f"@pytest.mark.ttmem: {error}"])
+            self.mistake = f"@pytest.mark.ttmem: {error}"
+        self.running = Running(item.nodeid, limits)
+        yield
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, Any, None]:
+        outcome = yield
+        report: pytest.TestReport = outcome.get_result()
+        # Of a test with subtests the last is its own.
+        self.reports[call.when] = report
+        if call.when == "teardown" and self.running is not None:
+            running, self.running = self.running, None
+            self.judge(item, running)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.is_call_reported |= report is self.reports.get("call")
+
+    def judge(self, item: pytest.Item, running: Running) -> None:
+        """Ends a test, and has it fail if it is above its limits."""
+        if not running.is_ours():
+            # A child of a fork that came back from the test: it has an account of its own.
             return
-        wrong = []
-        for name, allowed in limits.items():
-            if figures[name] > allowed:
-                wrong.append(f"{_said(name, figures[name])}, and the mark allows {_sizes.text(allowed)}")
-        for name, before in self.baseline.get(item.nodeid, {}).items():
-            if name not in limits and figures.get(name, 0) > before:
-                more = _sizes.text(figures[name] - before)
-                wrong.append(
-                    f"{_said(name, figures[name])}, which is {more} more than the baseline's "
-                    f"{_sizes.text(before)}"
-                )
-        if any(text.startswith("left behind") for text in wrong):
-            wrong += [f"  {line}" for line in _lines_of(leaked)]
-        if wrong:
-            _fail(report, wrong)
+        reports = list(self.reports.values())
+        passed = all(report.outcome == "passed" or _is_strict(report) for report in reports)
+        is_opened = False
+        try:
+            figures, leaked = running.end()
+            wrong = "\n".join(running.beyond_limits(figures, leaked))
+            is_opened = bool(running.whole.devices)
+        except TtmemError as error:
+            figures, leaked, wrong = {}, [], str(error)
+        found: dict[str, Any] = {"figures": figures, "is_opened": is_opened}
+        if passed and leaked:
+            found["lines"] = "\n".join(leaked_lines(leaked))
+        for report in reports:
+            report.user_properties += [(PREFIX + name, value) for name, value in figures.items()]
+        if "lines" in found:
+            reports[-1].user_properties.append((PREFIX + "lines", found["lines"]))
+        setattr(reports[-1], FOUND, found)
+        if passed and (self.mistake is not None or wrong):
+            # Where the call was reported before the end it is the teardown that fails.
+            judged = reports[-1] if self.is_call_reported else self.reports.get("call", reports[-1])
+            if self.mistake is not None:
+                _fail(judged, self.mistake)
+            else:
+                _exceed(item, judged, wrong)
+
+    def limits_of(self, item: pytest.Item) -> Limits:
+        """What a test may take and leave behind; a mark counts before the baseline."""
+        known = self.baseline.get(item.nodeid, {})
+        limits = {name: (size, False) for name, size in known.items() if name in LIMITS}
+        limits.update({name: (size, True) for name, size in _marked(item).items()})
+        return limits
 
 
-def _limits_of(item: pytest.Item) -> dict[str, int]:
+def _other_protocols(item: pytest.Item, own: object) -> list[Any]:
+    """What other plugins have for running a test, the first to ask first."""
+    known = item.ihook.pytest_runtest_protocol.get_hookimpls()
+    return [
+        each
+        for each in reversed(known)
+        if each.plugin is not own
+        and each.plugin_name != "runner"
+        and not each.hookwrapper
+        and not getattr(each, "wrapper", False)
+    ]
+
+
+def _may_have_teardown(fixturedef: pytest.FixtureDef[Any]) -> bool:
+    """Whether a fixture can close what it opened."""
+    import inspect
+
+    return "request" in fixturedef.argnames or inspect.isgeneratorfunction(fixturedef.func)
+
+
+def _marked(item: pytest.Item) -> dict[str, int]:
     """What the marks of a test allow; the closest mark counts."""
     limits: dict[str, int] = {}
     for mark in item.iter_markers("ttmem"):
@@ -250,75 +286,71 @@ def _limits_of(item: pytest.Item) -> dict[str, int]:
     return limits
 
 
-def _said(name: str, size: int) -> str:
-    if name == "leaked":
-        return f"left behind: {_sizes.text(size)}"
-    return f"peak of {name.removeprefix('peak_')}: {_sizes.text(size)}"
+def _is_strict(report: pytest.TestReport) -> bool:
+    """Whether a test failed only because it passed, where its mark expects that it fails."""
+    return report.when == "call" and str(report.longrepr).startswith(_STRICT)
 
 
-def _fail(report: pytest.TestReport, wrong: list[str]) -> None:
+def _exceed(item: pytest.Item, report: pytest.TestReport, text: str) -> None:
+    """Has a test fail that is above its limits, as it would have failed by itself."""
+    reason = getattr(report, "wasxfail", None)
+    if _is_strict(report):
+        reason = str(report.longrepr).removeprefix(_STRICT).strip()
+    mark = item.get_closest_marker("xfail")
+    raises = mark.kwargs.get("raises") if mark is not None else None
+    if reason is None or (raises is not None and not issubclass(pytest.fail.Exception, raises)):
+        _fail(report, text)
+        return
+    report.outcome = "skipped"
+    report.wasxfail = reason
+    report.longrepr = f"ttmem: {text}"
+
+
+def _fail(report: pytest.TestReport, text: str) -> None:
     report.outcome = "failed"
-    report.longrepr = "ttmem: " + "\n".join(wrong)
-
-
-def _still_held(leaked: list[Buffer]) -> list[Buffer]:
-    """Those that are not just waiting for Python's garbage collector.
-
-    It takes longer than most tests: only a test that seems to leak has it run.
-    """
-    import gc
-
-    gc.collect()
-    live = {each.order for each in _memory.memory_snapshot(max_buffers=2**31).buffers}
-    return [each for each in leaked if each.order in live]
-
-
-def _lines_of(leaked: list[Buffer]) -> list[str]:
-    """What was left behind, by the line that placed it, the most first."""
-    sums: dict[str, tuple[int, int]] = {}
-    for buffer in leaked:
-        operation = f"{buffer.operation} at " if buffer.operation else ""
-        stack = buffer.lines[:CALLERS] or (buffer.line or "a line that is not known",)
-        place = f"{buffer.kind} of {operation}{', called from '.join(stack)}"
-        size, count = sums.get(place, (0, 0))
-        sums[place] = size + buffer.total_bytes, count + 1
-    ordered = sorted(sums.items(), key=lambda item: -item[1][0])
-    lines = [f"{_sizes.text(size)} in {count}: {place}" for place, (size, count) in ordered]
-    more = len(lines) - LINES
-    return lines if more <= 0 else [*lines[:LINES], f"and {more} more lines"]
+    report.longrepr = f"ttmem: {text}"
+    if hasattr(report, "wasxfail"):
+        del report.wasxfail
 
 
 class Summary:
     """Gathers the figures of all tests, of workers as well, and shows them at the end."""
 
-    def __init__(self, target: str | None, baseline: dict[str, dict[str, int]]) -> None:
+    def __init__(self, target: str | None, baseline: dict[str, dict[str, int]] | None) -> None:
         self.target = target
         self.baseline = baseline
+        self.not_written: str | None = None
+        self.is_device_opened = False
         self.figures: dict[str, dict[str, int]] = {}
         self.lines: dict[str, str] = {}
         self.failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        outcome: str = report.outcome
+        if outcome == "rerun":
+            # As pytest-rerunfailures calls it: what the test does the next time counts.
+            return
         if report.outcome != "passed":
             self.failed.add(report.nodeid)
-        if report.when != "teardown":
+        found = getattr(report, FOUND, None)
+        if found is None:
             return
-        own = {
-            name.removeprefix(PREFIX): value
-            for name, value in report.user_properties
-            if name.startswith(PREFIX)
-        }
-        lines = own.pop("lines", None)
-        if own:
-            self.figures[report.nodeid] = {name: int(str(value)) for name, value in own.items()}
-        if lines:
-            self.lines[report.nodeid] = str(lines)
+        self.is_device_opened |= found["is_opened"]
+        if found["figures"]:
+            self.figures[report.nodeid] = found["figures"]
+        if "lines" in found:
+            self.lines[report.nodeid] = found["lines"]
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        if self.target is not None:
-            passed = {k: v for k, v in self.figures.items() if k not in self.failed}
-            _baseline.write(self.target, {**self.baseline, **passed})
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.target is None:
+            return
+        passed = {k: v for k, v in self.figures.items() if k not in self.failed}
+        try:
+            _baseline.update(self.target, passed)
+        except _baseline.BaselineError as error:
+            self.not_written = str(error)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self.figures:
@@ -344,8 +376,22 @@ class Summary:
             terminalreporter.line(f"{test} left behind")
             for line in lines.splitlines():
                 terminalreporter.line(f"    {line}")
-        new = [test for test in self.figures if self.baseline and test not in self.baseline]
-        if self.target is not None:
+        if not self.is_device_opened:
+            terminalreporter.line(
+                "no device was opened by pytest itself; what its child processes take is not counted"
+            )
+        self.say_about_baseline(terminalreporter)
+
+    def say_about_baseline(self, terminalreporter: Any) -> None:
+        if self.not_written is not None:
+            terminalreporter.line(self.not_written, red=True)
+        elif self.target is not None:
             terminalreporter.line(f"written to {self.target}")
-        elif new:
-            terminalreporter.line(f"{len(new)} tests are not in the baseline: --ttmem-update")
+        elif self.baseline is not None:
+            measured = self.figures.keys() - self.failed
+            new = sorted(test for test in measured if test not in (self.baseline or {}))
+            if new:
+                more = f" and {len(new) - NEW} more" if len(new) > NEW else ""
+                terminalreporter.line(
+                    f"not in the baseline: {', '.join(new[:NEW])}{more}; --ttmem-update adds them"
+                )

@@ -4,12 +4,13 @@
 
 #![expect(
     unsafe_code,
-    reason = "exports C functions and fills a caller's buffer"
+    reason = "exports C functions, fills a caller's buffer and gives memory away"
 )]
 
 use crate::{generation, hooks, report, symbols};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::panic::catch_unwind;
+use std::ptr::{null_mut, slice_from_raw_parts_mut};
 use std::time::Duration;
 use ttmem_client::{AskError, Question};
 use ttmem_event::EventKind;
@@ -24,40 +25,56 @@ pub extern "C" fn ttmem_attach_flush(timeout_millis: u32) -> c_int {
     if flushed.unwrap_or(false) { 0 } else { -1 }
 }
 
-/// Takes an answer of the account, whose bytes stay only for this call.
-pub type Take = extern "C" fn(context: *mut c_void, answer: *const c_char, bytes: usize);
-
 /// Asks the account of this process what it holds, as `ttmem_account_ask` of `ttmem.h` does.
 ///
-/// 0 = `take` was called with a JSON document; -1 = tracking is off; -2 = nothing to call; -3 = no
-/// such question or stretch; -5 = no answer in time; -6 = too many stretches.
+/// 0 = `*answer` is a JSON document of `*bytes` bytes, which [`ttmem_attach_free`] frees; -1 = tracking is
+/// off; -2 = no place for it; -3 = no such question or stretch; -5 = no answer in time; -6 = too many
+/// stretches; -7 = no memory.
 ///
 /// # Safety
-/// `take` is null or a function that may be called with `context`.
+/// `answer` and `bytes` are null or can be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ttmem_attach_ask(
     ask: u32,
     subject: u64,
     max_rows: u32,
     timeout_millis: u32,
-    take: Option<Take>,
-    context: *mut c_void,
+    answer: *mut *mut c_char,
+    bytes: *mut usize,
 ) -> c_int {
-    let Some(take) = take else {
+    if answer.is_null() || bytes.is_null() {
         return -2;
-    };
+    }
     let asked = catch_unwind(|| {
         let words = [ask.into(), subject, max_rows.into()];
         let question = Question::from_words(words).ok_or(AskError::Value)?;
         let timeout = Duration::from_millis(timeout_millis.into());
         report::tracker().own_account(question, timeout)
     });
-    match asked.unwrap_or(Err(AskError::Disabled)) {
-        Ok(answer) => {
-            take(context, answer.as_ptr().cast(), answer.len());
-            0
+    let (given, length, code) = match asked.unwrap_or(Err(AskError::Disabled)) {
+        Ok(document) => {
+            let length = document.len();
+            (Box::into_raw(document).cast(), length, 0)
         }
-        Err(error) => error.code(),
+        Err(error) => (null_mut(), 0, error.code()),
+    };
+    // SAFETY: not null, and the caller vouches that it can be written to.
+    unsafe { answer.write(given) };
+    // SAFETY: as above.
+    unsafe { bytes.write(length) };
+    code
+}
+
+/// Frees an answer of [`ttmem_attach_ask`]; null is none.
+///
+/// # Safety
+/// `answer` and `bytes` are what one call gave, and are freed once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ttmem_attach_free(answer: *mut c_char, bytes: usize) {
+    if !answer.is_null() {
+        let document = slice_from_raw_parts_mut(answer.cast::<u8>(), bytes);
+        // SAFETY: made by `Box::into_raw` with this length, and not freed before.
+        drop(unsafe { Box::from_raw(document) });
     }
 }
 

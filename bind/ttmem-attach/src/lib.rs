@@ -66,6 +66,6 @@ mod thread;
 
 #[cfg(not(loom))]
 pub use control::{
-    Take, ttmem_attach_ask, ttmem_attach_flush, ttmem_attach_mark, ttmem_attach_pause,
+    ttmem_attach_ask, ttmem_attach_flush, ttmem_attach_free, ttmem_attach_mark, ttmem_attach_pause,
     ttmem_attach_status,
 };

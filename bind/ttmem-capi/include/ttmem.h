@@ -16,7 +16,7 @@
  *
  * Four kinds of functions:
  *   - ttmem_client_*: the connection to the server. May block, up to the time that is given.
- *   - ttmem_account_ask: what this process holds, from its own account and without a server. May
+ *   - ttmem_account_*: what this process holds, from its own account and without a server. May
  *     block, up to the time that is given.
  *   - ttmem_*_define: give an id to what has no fixed size. The same content gives the same id.
  *     Slow the first time, so do it once and keep the id.
@@ -114,9 +114,6 @@ typedef struct ttmem_statistics_t {
 
 // What to ask the account of this process: one of TTMEM_ASK_*.
 typedef uint32_t ttmem_ask_t;
-
-// Takes an answer of `bytes` bytes, which are valid during the call only; it must not throw.
-typedef void (*ttmem_answer_t)(void *context, const char *answer, size_t bytes);
 
 // A defined text; 0 means none. See ttmem_text_define.
 typedef uint32_t ttmem_text_id_t;
@@ -500,6 +497,9 @@ typedef struct ttmem_prefetched_t {
 // So many are open that there is no room for another.
 #define TTMEM_E_TOO_MANY -6
 
+// The process has no memory left for it.
+#define TTMEM_E_NO_MEMORY -7
+
 // In ttmem_kernel_unloaded: all kernels of the program.
 #define TTMEM_KERNEL_ALL 18446744073709551615ull
 
@@ -653,7 +653,7 @@ typedef struct ttmem_prefetched_t {
 // What is held, with the peaks of the stretch `subject`; 0 is the one since start or reset.
 #define TTMEM_ASK_FIGURES 0
 
-// The same with the `max_rows` largest buffers.
+// The same with the `max_rows` largest buffers; of a stretch other than 0, those placed in it.
 #define TTMEM_ASK_SNAPSHOT 1
 
 // Peaks begin anew on the device `subject`, or on all devices if it is UINT64_MAX.
@@ -663,8 +663,11 @@ typedef struct ttmem_prefetched_t {
 #define TTMEM_ASK_BEGIN 3
 
 // The stretch `subject` ends: its peaks, and the `max_rows` largest buffers that were placed in
-// it and are still held.
+// it and are still held, or were when their mesh was closed.
 #define TTMEM_ASK_END 4
+
+// Figures of the stretch `subject`, and up to `max_rows` texts that held most at each peak.
+#define TTMEM_ASK_PEAKS 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -707,18 +710,25 @@ ttmem_code_t ttmem_client_statistics(struct ttmem_statistics_t *statistics);
 
 // Asks the account of this process what it holds; needs no server.
 //
-// `take` is called once, before this returns, with a JSON document that has everything reported
-// before the call. Nothing is asked where the code is not TTMEM_OK: TTMEM_E_VALUE for a stretch
-// that is not open, TTMEM_E_TOO_MANY when a thousand are.
+// `*answer` is a JSON document of `*bytes` bytes that has everything reported before the call, not
+// closed by a zero; `ttmem_account_free` frees it. Where the code is not TTMEM_OK it is null:
+// TTMEM_E_VALUE for a stretch that is not open, TTMEM_E_TOO_MANY when a thousand are,
+// TTMEM_E_NO_MEMORY where there is none for the answer.
 //
 // # Safety
-// `take` is null or a function that may be called with `context`.
+// `answer` and `bytes` are null or can be written to.
 ttmem_code_t ttmem_account_ask(ttmem_ask_t ask,
                                uint64_t subject,
                                uint32_t max_rows,
                                uint32_t timeout_millis,
-                               ttmem_answer_t take,
-                               void *context);
+                               char **answer,
+                               size_t *bytes);
+
+// Frees an answer of `ttmem_account_ask`; null is none.
+//
+// # Safety
+// `answer` and `bytes` are what one call of `ttmem_account_ask` gave, and are freed once.
+void ttmem_account_free(char *answer, size_t bytes);
 
 // Gives an id to a text: the name of an operation, a kernel, a board, a mark.
 //

@@ -21,6 +21,8 @@ pub const TTMEM_E_TIMEOUT: ttmem_code_t = -5;
 
 /// So many are open that there is no room for another.
 pub const TTMEM_E_TOO_MANY: ttmem_code_t = -6;
+/// The process has no memory left for it.
+pub const TTMEM_E_NO_MEMORY: ttmem_code_t = -7;
 
 /// Runs `entry`; a panic turns tracking off and the program runs on.
 ///

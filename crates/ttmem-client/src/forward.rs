@@ -136,23 +136,24 @@ pub(crate) fn flush(timeout: Duration) -> bool {
 }
 
 /// Has the other copy ask the account.
-pub(crate) fn ask(question: Question, timeout: Duration) -> Result<String, AskError> {
-    extern "C" fn keep(text: *mut c_void, bytes: *const u8, count: usize) {
-        // SAFETY: `ask` below passes its own text, which nobody else uses meanwhile.
+pub(crate) fn ask(question: Question, timeout: Duration) -> Result<Box<[u8]>, AskError> {
+    extern "C" fn keep(kept: *mut c_void, bytes: *const u8, count: usize) {
+        // SAFETY: `ask` below passes its own copy, which nobody else uses meanwhile.
         #[expect(unsafe_code, reason = "the context of a callback")]
-        let text = unsafe { &mut *text.cast::<Vec<u8>>() };
+        let kept = unsafe { &mut *kept.cast::<Result<Box<[u8]>, AskError>>() };
         // SAFETY: the other copy passes a slice's own parts.
         #[expect(unsafe_code, reason = "a slice in two parts")]
-        text.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, count) });
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, count) };
+        *kept = own_account::boxed(bytes);
     }
     let leader = LEADER.get().ok_or(AskError::Disabled)?;
     let raw = RawQuestion {
         words: question.words(),
         timeout_millis: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
     };
-    let mut text: Vec<u8> = Vec::new();
-    match (leader.ask)(&raw, keep, (&raw mut text).cast()) {
-        0 => String::from_utf8(text).map_err(|_broken| AskError::Disabled),
+    let mut kept = Err(AskError::Disabled);
+    match (leader.ask)(&raw, keep, (&raw mut kept).cast()) {
+        0 => kept,
         code => Err(AskError::from_code(code)),
     }
 }

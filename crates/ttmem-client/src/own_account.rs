@@ -5,14 +5,22 @@
 //! the [document](document) itself, so that the pump goes on.
 
 mod document;
+mod json;
+pub(crate) mod peak_lines;
 
 use crate::client::{Client, Deadline};
 use crate::host::Uncancelled;
-use std::sync::Mutex;
+use crate::room;
+pub(crate) use json::boxed;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use ttmem_account::{AccountFacts, AccountRows, PeakSet};
+use ttmem_account::totals::GaugeKind;
+use ttmem_account::{Account, AccountFacts, AccountRows, BufferRow, Peak};
 use ttmem_event::Class;
+
+/// The most lines that are named of a peak.
+pub(crate) const PEAK_LINES: u32 = 50;
 
 /// How long to wait before looking whether the pump is still there.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -22,14 +30,17 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub enum Question {
     /// What is held, and the peaks of a stretch; 0 is the one since the start or the last reset.
     Figures { stretch: u64 },
-    /// The same with the largest buffers.
+    /// The same with the largest buffers; of a stretch, those that were placed in it.
     Snapshot { stretch: u64, max_rows: u32 },
     /// Peaks begin anew, on one device or on all.
     Reset { device: Option<u32> },
     /// A stretch of its own begins, beside all others.
     Begin,
-    /// A stretch ends: its peaks, and the largest of what was placed in it and is still held.
+    /// A stretch ends: its peaks with what was live at them, and the largest of what was placed in
+    /// it and is still held, or was when its mesh was closed.
     End { stretch: u64, max_rows: u32 },
+    /// Figures, and the lines that held most at each peak of a stretch.
+    Peaks { stretch: u64, max_rows: u32 },
 }
 
 /// Why the account did not answer.
@@ -44,6 +55,8 @@ pub enum AskError {
     TimedOut,
     #[error("too many stretches are open")]
     TooMany,
+    #[error("there is no memory for the answer")]
+    NoMemory,
 }
 
 impl Question {
@@ -56,6 +69,7 @@ impl Question {
             Self::Reset { device } => [2, device.map_or(u64::MAX, u64::from), 0],
             Self::Begin => [3, 0, 0],
             Self::End { stretch, max_rows } => [4, stretch, max_rows.into()],
+            Self::Peaks { stretch, max_rows } => [5, stretch, max_rows.into()],
         }
     }
 
@@ -79,8 +93,19 @@ impl Question {
                 stretch: subject,
                 max_rows,
             },
+            5 => Self::Peaks {
+                stretch: subject,
+                max_rows,
+            },
             _unknown => return None,
         })
+    }
+}
+
+impl Question {
+    /// Whether the answer has buffers, of which there may be many.
+    pub(crate) fn has_rows(self) -> bool {
+        !matches!(self, Self::Figures { .. } | Self::Reset { .. })
     }
 }
 
@@ -93,11 +118,12 @@ impl AskError {
             Self::Value => -3,
             Self::TimedOut => -5,
             Self::TooMany => -6,
+            Self::NoMemory => -7,
         }
     }
 
     pub(crate) fn from_code(code: i32) -> Self {
-        let all = [Self::Value, Self::TimedOut, Self::TooMany];
+        let all = [Self::Value, Self::TimedOut, Self::TooMany, Self::NoMemory];
         let found = all.into_iter().find(|error| error.code() == code);
         found.unwrap_or(Self::Disabled)
     }
@@ -109,14 +135,62 @@ pub(crate) struct Answer {
     pub(crate) facts: AccountFacts,
     pub(crate) devices: Vec<Described>,
     /// By device, since the stretch began.
-    pub(crate) peaks: Vec<PeakSet>,
+    pub(crate) peaks: Vec<Peaks>,
     pub(crate) stretch: u64,
     /// Events so far: what is placed next has a higher number.
     pub(crate) order: u64,
-    /// Rows that were placed by later events than this are asked for.
-    pub(crate) since_order: u64,
-    pub(crate) rows: Option<(AccountRows, usize)>,
+    pub(crate) rows: Option<Rows>,
+    pub(crate) lines: Option<Lines>,
     pub(crate) timeline: Vec<Point>,
+}
+
+/// Buffers that are asked for.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) held: AccountRows,
+    /// Those that were held when their mesh was closed.
+    pub(crate) left: Vec<BufferRow>,
+    /// How many more of them there are, and their bytes.
+    pub(crate) unlisted: (u64, u64),
+    /// Those that were placed by later events than this are meant.
+    pub(crate) since_order: u64,
+    pub(crate) most: usize,
+}
+
+/// By gauge.
+pub(crate) type Peaks = [Peak; GaugeKind::COUNT];
+
+/// The account at the end of a part of the run: it knows what was live at the peaks of the part.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) facts: AccountFacts,
+    pub(crate) rows: AccountRows,
+}
+
+impl Part {
+    pub(crate) fn of(account: &Account) -> Self {
+        Self {
+            facts: account.facts_now(),
+            rows: account.rows(),
+        }
+    }
+}
+
+/// Lines at peaks that are asked for.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    pub(crate) at: Vec<AtPeak>,
+    /// The last event before the stretch.
+    pub(crate) begun_after: u64,
+    pub(crate) most: usize,
+}
+
+/// A peak, and the part of the run that it was in.
+#[derive(Debug)]
+pub(crate) struct AtPeak {
+    pub(crate) slot: usize,
+    pub(crate) kind: GaugeKind,
+    pub(crate) part: Arc<Part>,
 }
 
 /// How a device is called.
@@ -163,7 +237,11 @@ pub(crate) fn ask(
     client: &Client,
     question: Question,
     timeout: Duration,
-) -> Result<String, AskError> {
+) -> Result<Box<[u8]>, AskError> {
+    // Also for what the pump needs to take the question.
+    if !room::is_there(0) {
+        return Err(AskError::NoMemory);
+    }
     // A cancelled thread would be unwound through Rust, which aborts.
     let _uncancelled = Uncancelled::begin();
     let deadline = Deadline::after(timeout);
@@ -175,7 +253,7 @@ pub(crate) fn ask(
     client.ring_doorbell();
     loop {
         match receiver.recv_timeout(deadline.left().min(PATIENCE)) {
-            Ok(answer) => return answer.map(|answer| document::write(&answer)),
+            Ok(answer) => return answer.and_then(|answer| document::write(&answer)),
             Err(RecvTimeoutError::Disconnected) => return Err(AskError::Disabled),
             Err(RecvTimeoutError::Timeout) if client.flush.progress().has_ended() => {
                 return Err(AskError::Disabled);

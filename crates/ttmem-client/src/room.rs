@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What is left to the program: tracking stops short of a limit by this much.
 pub(crate) const MARGIN_BYTES: u64 = 16 << 20;
 
+/// The same of the system: the account takes over what the history has no room for, and neither it nor
+/// the program must find that there is none.
+const SYSTEM_MARGIN_BYTES: usize = 256 << 10;
+
 /// Bytes that one look at the control group is good for, if it has them.
 const CREDIT_BYTES: u64 = 4 << 20;
 
@@ -88,6 +92,18 @@ impl Room {
         self.credit.store(credit, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Whether the system has so much now, and some more for whoever else needs it in the meantime.
+///
+/// Taking memory without asking would end the program, which may well do with what it has.
+pub(crate) fn is_there(bytes: usize) -> bool {
+    let is_allowed = bytes == 0 || allows(bytes);
+    let mut tried = Vec::<u8>::new();
+    let is_there = tried.try_reserve(SYSTEM_MARGIN_BYTES.saturating_add(bytes));
+    // A compiler that sees that nobody uses it may leave the attempt out.
+    std::hint::black_box(&mut tried);
+    is_allowed && is_there.is_ok()
 }
 
 /// Whether something other than a ring can be taken now, with the margin left.

@@ -156,8 +156,9 @@ impl Tracker {
     /// recorded before this call included. No server is needed.
     ///
     /// # Errors
-    /// When tracking is off, the question makes no sense, or the account does not answer in time.
-    pub fn own_account(self, question: Question, timeout: Duration) -> Result<String, AskError> {
+    /// When tracking is off, the question makes no sense, the account does not answer in time, or there
+    /// is no memory for the answer.
+    pub fn own_account(self, question: Question, timeout: Duration) -> Result<Box<[u8]>, AskError> {
         match decided() {
             OFF => Err(AskError::Disabled),
             FORWARDING => forward::ask(question, timeout),

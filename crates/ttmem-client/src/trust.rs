@@ -1,6 +1,7 @@
-//! Users whose server may be given this process's memory because root says so: `/etc/ttmem/trust`.
+//! Users whose server may be given this process's memory: its own, root, one that was named, and those
+//! that root names in `/etc/ttmem/trust`.
 //!
-//! Read when a server of another user answers, in somebody else's process and maybe in a thread of
+//! That file is read when a server of another user answers, in somebody else's process and maybe in a thread of
 //! theirs: no lookup of names that could load a library, wait for a network or take a lock, and
 //! bounded whatever the files are. Users of a directory service are named by number.
 
@@ -8,6 +9,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open, openat};
 use rustix::io::Errno;
 use std::path::Path;
+use ttmem_ring::uid;
 
 const FOLDER: &str = "/etc/ttmem";
 const FILE: &str = "trust";
@@ -19,8 +21,17 @@ const LONGEST_TRUST: usize = 16 << 10;
 /// Names beyond this are not found.
 const LONGEST_USERS: usize = 4 << 20;
 
+/// Whether a server of this user may have the memory of a process of the user `own`.
+///
+/// Never that of a user without a mapping into our namespace: it may be anybody, even if we have none
+/// ourselves.
+pub(crate) fn is_trusted(server: u32, own: u32, named: Option<u32>) -> bool {
+    !uid::is_overflow(server)
+        && (server == own || server == 0 || Some(server) == named || names(server))
+}
+
 /// Whether root has named this user.
-pub(crate) fn names(uid: u32) -> bool {
+fn names(uid: u32) -> bool {
     let Some(text) = trusted_text(Path::new(FOLDER)) else {
         return false;
     };
@@ -126,6 +137,15 @@ mod tests {
             );
         }
         assert!(!is_named(b"\xff\xfe\n", 987, || b"\xff\xfe:x".to_vec()));
+    }
+
+    #[test]
+    fn a_user_without_a_mapping_is_never_trusted() {
+        assert!(is_trusted(0, 7, None) && is_trusted(7, 7, None) && is_trusted(8, 7, Some(8)));
+        assert!(!is_trusted(8, 7, None));
+        let unmapped = (0..=u32::from(u16::MAX)).find(|uid| uid::is_overflow(*uid));
+        let unmapped = unmapped.expect("the kernel has a number for them");
+        assert!(!is_trusted(unmapped, unmapped, Some(unmapped)));
     }
 
     #[test]

@@ -4,19 +4,15 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from html import escape
 from pathlib import Path
 
-HERE = Path(__file__).parent
 # Set for the process that runs the notebook, which has the packages for it.
 INSIDE = "TTMEM_TESTS_INSIDE"
 
 CELLS = """
 import ttmem, ttnn
-rows, columns = {rows}, {columns}
-if rows * columns == 1:
-    device = ttnn.open_device(device_id=0)
-else:
-    device = ttnn.open_mesh_device(ttnn.MeshShape(rows, columns))
+device = ttnn.{opened}
 def zeros(memory):
     return ttnn.zeros([1, 1, 2048, 2048], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, memory)
 ---
@@ -29,6 +25,24 @@ with ttmem.track("a cell") as tracked:
 tracked
 ---
 print(ttmem.memory_allocated(0, "l1"), ttmem.mem_get_info(0, "l1")[1], tracked.leaked[0].line)
+"""
+# What `cargo xtask ttnn-pictures` takes pictures of, light and with #dark. It says how high it is.
+PAGE = """<!DOCTYPE html>
+<meta charset="utf-8">
+<style>
+:root {{ font: 13px sans-serif; color: #111; background: #fff }}
+:root.dark {{ color: #ddd; background: #111 }}
+body {{ margin: 12px }}
+section {{ display: flex; gap: 10px; margin-bottom: 10px }}
+section > span {{ flex: none; width: 56px; color: #888; font: 12px monospace; padding-top: 7px }}
+pre {{ flex: 1; margin: 0; padding: 6px 8px; border: 1px solid #8886; font: 12px monospace }}
+</style>
+<body>{cells}
+<script>
+const root = document.documentElement;
+root.classList.toggle("dark", location.hash === "#dark");
+root.dataset.height = Math.ceil(document.body.getBoundingClientRect().height) + 24;
+</script>
 """
 REFUSED = "import ttmem\nttmem.attach()"
 
@@ -68,11 +82,27 @@ def html(shown):
     return ElementTree.fromstring(results[0])
 
 
+def page(notebook):
+    """The notebook as a page: the cells, and the HTML that they show."""
+    parts = []
+    for number, cell in enumerate(notebook.cells, 1):
+        parts.append(f"<section><span>In [{number}]:</span><pre>{escape(cell.source.strip())}</pre></section>")
+        shown = [each.data.get("text/html") for each in cell.outputs if "data" in each]
+        parts += [f"<section><span></span><div>{each}</div></section>" for each in shown if each]
+    return PAGE.format(cells="\n".join(parts))
+
+
 def run(attach, rows, columns):
     plain = {name: value for name, value in os.environ.items() if name != INSIDE}
     tracked = {**plain, "LD_PRELOAD": attach, "TTMEM_PYTHON": "1"}
-    cells = CELLS.format(rows=rows, columns=columns).strip().split("\n---\n")
-    _opened, bars, timeline, printed = outputs(execute(cells, tracked))
+    mesh = f"open_mesh_device(ttnn.MeshShape({rows}, {columns}))"
+    opened = "open_device(device_id=0)" if rows * columns == 1 else mesh
+    cells = CELLS.format(opened=opened).strip().split("\n---\n")
+    notebook = execute(cells, tracked)
+    _opened, bars, timeline, printed = outputs(notebook)
+    # Without the one that is for this program only.
+    notebook.cells.pop()
+    Path("notebook.html").write_text(page(notebook), encoding="utf-8")
     text = "".join(each.text for each in printed if each.output_type == "stream")
     held, capacity, line = text.strip().splitlines()[-1].split(" ", 2)
     chips = rows * columns
@@ -82,11 +112,14 @@ def run(attach, rows, columns):
     expected = 320 * int(held) / int(capacity)
     found = [width for width in widths if abs(width - expected) < 0.1]
     require(len(found) == chips, f"{chips} bars of {expected:.2f} in {widths}")
-    require(line.endswith(".py:8"), f"the line of the cell: {line}")
+    require(line.endswith(".py:4"), f"the line of the cell: {line}")
 
     shown = html(timeline)
     require(len(list(shown.iter("path"))) >= 1, "a timeline")
-    require("still held at the end" in "".join(shown.itertext()), "what the cell left behind")
+    text = "".join(shown.itertext())
+    require("still held at the end" in text, "what the cell left behind")
+    require("Cell In[1], line 4" in text, f"the line as a notebook counts: {text}")
+    require((f"on {chips} devices" in text) == (chips > 1), f"a sum that says so: {text}")
 
     refused = execute([REFUSED], {**plain, "TTMEM_ATTACH_LIBRARY": attach})
     error = refused.cells[0].outputs[0]
@@ -100,7 +133,7 @@ def main():
         environment = {
             **os.environ,
             INSIDE: os.environ["LD_PRELOAD"],
-            "PYTHONPATH": f"{packages}:{HERE.parents[2] / 'python'}",
+            "PYTHONPATH": f"{packages}:{os.environ['TTMEM_TESTS_OWN_PACKAGE']}",
             "JUPYTER_PATH": f"{packages}/share/jupyter",
         }
         # The notebook's kernel is tracked, not what runs it.

@@ -11,7 +11,8 @@ from pathlib import Path
 
 # Read by the library at its first report.
 os.environ["TTMEM_PYTHON"] = "1"
-sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
+OWN_PACKAGE = os.environ["TTMEM_TESTS_OWN_PACKAGE"]
+sys.path.insert(0, OWN_PACKAGE)
 
 import ttmem  # noqa: E402
 import ttnn  # noqa: E402
@@ -106,6 +107,12 @@ def peak_inside(device, own):
     equal("peak of the expression", tracked.peak["dram"], highest)
     equal("delta of the expression", tracked.delta["dram"], own.view("DRAM")[0] - tracked.before["dram"])
     equal("what it left", [each.kind for each in tracked.leaked], ["dram"])
+    lines = tracked.peak_lines()
+    equal("lines at the peak", sum(each.bytes for each in lines), highest)
+    own = [each for each in lines if not each.is_before]
+    equal("of the block", sum(each.bytes for each in own), highest - tracked.before["dram"])
+    of_run = ttmem.peak_lines(device, ttnn.BufferType.L1)
+    equal("of the run", sum(each.bytes for each in of_run), ttmem.max_memory_allocated(device, "L1"))
     del result
 
 
@@ -133,8 +140,28 @@ def name_leak(device):
     equal("leaks of a clean block", clean.leaked, ())
 
 
+def close_with_a_tensor(device, arguments):
+    """What is held when the board is closed was left behind; then nobody knows what is free."""
+    with ttmem.track("until the close") as tracked:
+        kept = [zeros(device, [1, 1, 64, 64], ttnn.DRAM_MEMORY_CONFIG)]
+        held = ttmem.memory_allocated(device)
+        close_board(device, arguments)
+    left = [(each.is_closed, each.kind) for each in tracked.leaked]
+    equal("left at the close", left, [(True, "dram")])
+    equal("its bytes", tracked.leaked_bytes, held)
+    for chip in range(arguments.rows * arguments.columns):
+        try:
+            ttmem.mem_get_info(chip)
+        except ttmem.TtmemError as error:
+            equal("the reason", "is closed" in str(error), True)
+        else:
+            raise AssertionError(f"device {chip} is closed and has free memory")
+    kept.clear()
+
+
 def main():
     arguments = Arguments.of_command_line()
+    equal("the package", Path(ttmem.__file__).parents[1], Path(OWN_PACKAGE))
     equal("attached", ttmem.is_attached(), True)
     ttmem.attach()
     device = open_board(arguments)
@@ -152,7 +179,7 @@ def main():
         del operation
         own.compare()
     check.step("free all", player.live.clear)
-    close_board(device, arguments)
+    close_with_a_tensor(device, arguments)
     equal("held at the end", ttmem.memory_allocated(), 0)
     equal("lost events", ttmem.memory_snapshot().lost_events, 0)
     check.write_summary(arguments, f"{PLACED} peaks equal")

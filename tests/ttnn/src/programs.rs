@@ -52,7 +52,7 @@ const fn on_any(name: &'static str) -> Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 30] = [
+pub const PROGRAMS: [Program; 31] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -79,6 +79,7 @@ pub const PROGRAMS: [Program; 30] = [
     on_any("python_lines"),
     on_any("leaking"),
     on_any("own_account"),
+    on_any("checked"),
     Program {
         name: "sub_meshes",
         needs_mesh: true,
@@ -87,7 +88,12 @@ pub const PROGRAMS: [Program; 30] = [
     Program {
         name: "pytest_plugin",
         needs_mesh: false,
-        packages: &["pytest==8.4.2", "pytest-xdist==3.8.0"],
+        packages: &[
+            "pytest==8.4.2",
+            "pytest-xdist==3.8.0",
+            "pytest-forked==1.7.5",
+            "pytest-rerunfailures==16.7",
+        ],
     },
     Program {
         name: "notebook",

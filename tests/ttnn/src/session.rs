@@ -26,6 +26,12 @@ const EVERY_FAMILY: &str = "TTMEM_TESTS_EVERY_FAMILY";
 /// Tells a program where the packages are that it needs besides ttnn.
 const PACKAGES: &str = "TTMEM_TESTS_PACKAGES";
 
+/// Tells a program where the program `ttmem` is.
+const PROGRAM: &str = "TTMEM_TESTS_PROGRAM";
+
+/// Tells a program where our own package is.
+const OWN_PACKAGE: &str = "TTMEM_TESTS_OWN_PACKAGE";
+
 /// What a session is made of.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -146,8 +152,21 @@ impl Session {
             .arg(self.programs.join(file))
             .current_dir(folder)
             .stdin(Stdio::null())
+            .env(PROGRAM, &self.ttmem)
+            .env(OWN_PACKAGE, self.own_package())
             .env("TTMEM_SOCKET", server.socket());
         command
+    }
+
+    /// The folder to import our package from: a wheel that is installed beside the program, or else
+    /// the one in the repository.
+    fn own_package(&self) -> PathBuf {
+        let installed = self.ttmem.with_file_name("site-packages");
+        if installed.is_dir() {
+            return installed;
+        }
+        let root = self.programs.ancestors().nth(3);
+        root.unwrap_or(&self.programs).join("python")
     }
 }
 

@@ -1,97 +1,26 @@
 //! The account as a JSON document, for whoever asked.
-//!
-//! Written by hand: no serde comes into other people's processes.
 
-use super::{Answer, Described, Point};
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use super::json::Json;
+use super::peak_lines::{self, Line, LinesAtPeaks};
+use super::{Answer, AskError, Described, Peaks, Point, Rows};
+use std::collections::{BTreeSet, HashSet};
 use ttmem_account::totals::GaugeKind;
-use ttmem_account::{AccountRows, BufferRow, HeldDevice, PeakSet};
+use ttmem_account::{BufferRow, HeldDevice, name_and_stack};
 use ttmem_event::{Class, TextId};
 
-/// Writes an object or a list: what separates its parts is written once they are there.
-struct Json {
-    text: String,
-}
-
-impl Json {
-    fn separate(&mut self) {
-        if !self.text.is_empty() && !self.text.ends_with(['{', '[', ':']) {
-            self.text.push(',');
-        }
-    }
-
-    fn key(&mut self, key: &str) -> &mut Self {
-        self.text(key);
-        self.text.push(':');
-        self
-    }
-
-    fn number(&mut self, number: u64) {
-        self.separate();
-        // Writing to a text cannot fail.
-        let _fits = write!(self.text, "{number}");
-    }
-
-    fn maybe(&mut self, number: Option<u64>) {
-        match number {
-            Some(number) => self.number(number),
-            None => self.null(),
-        }
-    }
-
-    fn null(&mut self) {
-        self.separate();
-        self.text.push_str("null");
-    }
-
-    fn text(&mut self, text: &str) {
-        self.separate();
-        self.text.push('"');
-        for letter in text.chars() {
-            match letter {
-                '"' => self.text.push_str("\\\""),
-                '\\' => self.text.push_str("\\\\"),
-                '\n' => self.text.push_str("\\n"),
-                control if control < ' ' => {
-                    let _fits = write!(self.text, "\\u{:04x}", u32::from(control));
-                }
-                letter => self.text.push(letter),
-            }
-        }
-        self.text.push('"');
-    }
-
-    fn object(&mut self, fill: impl FnOnce(&mut Self)) {
-        self.enclose(['{', '}'], fill);
-    }
-
-    fn list(&mut self, fill: impl FnOnce(&mut Self)) {
-        self.enclose(['[', ']'], fill);
-    }
-
-    fn enclose(&mut self, brackets: [char; 2], fill: impl FnOnce(&mut Self)) {
-        self.separate();
-        self.text.push(brackets[0]);
-        fill(self);
-        self.text.push(brackets[1]);
-    }
-}
-
-pub(super) fn write(answer: &Answer) -> String {
-    let mut json = Json {
-        text: String::new(),
-    };
+/// The document; an error where there is no memory for it.
+pub(super) fn write(answer: &Answer) -> Result<Box<[u8]>, AskError> {
+    let mut json = Json::default();
+    let lines = answer.lines.as_ref().map(peak_lines::of);
+    let mut texts = BTreeSet::new();
     json.object(|json| {
         json.key("stretch").number(answer.stretch);
         json.key("order").number(answer.order);
         json.key("lost_events").number(answer.facts.lost_events);
         json.key("untracked").list(|json| untracked(json, answer));
         json.key("devices").list(|json| {
-            let devices = answer.facts.devices.iter().zip(&answer.devices);
-            for (slot, (held, described)) in devices.enumerate() {
-                let peaks = answer.peaks.get(slot).copied().unwrap_or_default();
-                json.object(|json| device(json, held, described, &peaks));
+            for slot in 0..answer.facts.devices.len() {
+                json.object(|json| device(json, answer, slot, lines.as_ref(), &mut texts));
             }
         });
         json.key("timeline").list(|json| {
@@ -99,11 +28,18 @@ pub(super) fn write(answer: &Answer) -> String {
                 json.object(|json| write_point(json, point));
             }
         });
-        if let Some((rows, most)) = &answer.rows {
-            write_rows(json, answer, rows, *most);
+        if let Some(rows) = &answer.rows {
+            write_rows(json, answer, rows, &mut texts);
         }
+        json.key("texts").object(|json| {
+            for id in texts {
+                if let Some(text) = answer.facts.definitions.text(id) {
+                    json.key(&id.0.to_string()).text(text);
+                }
+            }
+        });
     });
-    json.text
+    json.finish()
 }
 
 /// What is known not to be reported, by its name.
@@ -124,34 +60,79 @@ fn word(kind: GaugeKind) -> String {
     }
 }
 
-fn device(json: &mut Json, held: &HeldDevice, described: &Described, peaks: &PeakSet) {
-    json.key("id").maybe(described.logical_id.map(u64::from));
-    match described.unique_id {
-        Some(unique_id) => json.key("unique_id").text(&format!("{unique_id:016x}")),
-        None => json.key("unique_id").null(),
-    }
-    match &described.board {
-        Some(board) => json.key("board").text(board),
-        None => json.key("board").null(),
-    }
+fn device(
+    json: &mut Json,
+    answer: &Answer,
+    slot: usize,
+    lines: Option<&LinesAtPeaks>,
+    texts: &mut BTreeSet<TextId>,
+) {
+    let peaks = answer.peaks.get(slot).copied().unwrap_or_default();
+    describe(json, answer.devices.get(slot));
+    json.key("is_open").flag(is_open(answer, slot));
     json.key("kinds").object(|json| {
-        for kind in GaugeKind::all() {
-            let (capacity, count) = match kind {
-                GaugeKind::Class(class) => (
-                    held.capacities[class.index()].map(|capacity| capacity.total_bytes()),
-                    held.totals.class(class).buffers,
-                ),
-                GaugeKind::Cb => (None, held.totals.cb.count),
-                GaugeKind::Kernel => (None, held.totals.kernel.count),
-            };
+        let held = answer.facts.devices.get(slot);
+        for (held, kind) in held
+            .iter()
+            .flat_map(|held| GaugeKind::all().map(move |kind| (held, kind)))
+        {
+            let lines = lines.and_then(|lines| lines.get(&(slot, kind)));
             json.key(&word(kind)).object(|json| {
-                json.key("bytes").number(held.totals.gauge(kind).bytes());
-                json.key("peak_bytes").number(peaks.peak(kind).bytes);
-                json.key("capacity_bytes").maybe(capacity);
-                json.key("count").number(count);
+                figures(json, held, kind, &peaks);
+                if let Some(lines) = lines {
+                    json.key("peak_lines").list(|json| write_lines(json, lines));
+                    texts.extend(lines.iter().map(|line| line.text));
+                }
             });
         }
     });
+}
+
+fn describe(json: &mut Json, described: Option<&Described>) {
+    let id = described.and_then(|described| described.logical_id);
+    json.key("id").maybe(id.map(u64::from));
+    match described.and_then(|described| described.unique_id) {
+        Some(unique_id) => json.key("unique_id").text(&format!("{unique_id:016x}")),
+        None => json.key("unique_id").null(),
+    }
+    match described.and_then(|described| described.board.as_ref()) {
+        Some(board) => json.key("board").text(board),
+        None => json.key("board").null(),
+    }
+}
+
+/// Whether an allocator of the device hands out memory.
+fn is_open(answer: &Answer, slot: usize) -> bool {
+    answer.facts.meshes.iter().any(|mesh| {
+        let hands_out = || mesh.allocators.iter().any(|each| each.capacity.is_some());
+        mesh.devices.iter().any(|each| *each as usize == slot) && hands_out()
+    })
+}
+
+fn figures(json: &mut Json, held: &HeldDevice, kind: GaugeKind, peaks: &Peaks) {
+    let (capacity, count) = match kind {
+        GaugeKind::Class(class) => (
+            held.capacities[class.index()].map(|capacity| capacity.total_bytes()),
+            held.totals.class(class).buffers,
+        ),
+        GaugeKind::Cb => (None, held.totals.cb.count),
+        GaugeKind::Kernel => (None, held.totals.kernel.count),
+    };
+    json.key("bytes").number(held.totals.gauge(kind).bytes());
+    json.key("peak_bytes").number(peaks[kind.index()].bytes);
+    json.key("capacity_bytes").maybe(capacity);
+    json.key("count").number(count);
+}
+
+fn write_lines(json: &mut Json, lines: &[Line]) {
+    for line in lines {
+        json.object(|json| {
+            json.key("bytes").number(line.bytes);
+            json.key("count").number(line.count);
+            json.key("text").number(line.text.0.into());
+            json.key("is_before").flag(line.is_before);
+        });
+    }
 }
 
 fn write_point(json: &mut Json, point: &Point) {
@@ -164,46 +145,49 @@ fn write_point(json: &mut Json, point: &Point) {
     }
 }
 
-/// The largest rows, how many there are, and the texts that they refer to.
-fn write_rows(json: &mut Json, answer: &Answer, rows: &AccountRows, most: usize) {
-    let devices = |row: &BufferRow| {
-        let mesh = answer.facts.meshes.get(row.mesh as usize);
-        mesh.map_or(&[][..], |mesh| &mesh.devices)
-    };
+/// The largest rows, and how many there are.
+fn write_rows(json: &mut Json, answer: &Answer, rows: &Rows, texts: &mut BTreeSet<TextId>) {
     let total = |row: &BufferRow| {
         row.charged_bytes()
-            .saturating_mul(devices(row).len() as u64)
+            .saturating_mul(devices_of(answer, row).len() as u64)
     };
-    let wanted = rows.buffers.iter().map(|(_slot, row)| row);
-    let mut wanted: Vec<&BufferRow> = wanted
-        .filter(|row| row.order > answer.since_order)
+    let held = rows.held.buffers.iter().map(|(_slot, row)| (row, false));
+    let held = held.filter(|(row, _closed)| row.order > rows.since_order);
+    let mut wanted: Vec<(&BufferRow, bool)> = held
+        .chain(rows.left.iter().map(|row| (row, true)))
         .collect();
-    let (count, bytes) = (wanted.len(), wanted.iter().map(|row| total(row)).sum());
-    let by_size = |row: &&BufferRow| (std::cmp::Reverse(total(row)), row.order);
-    if wanted.len() > most {
+    let bytes: u64 = wanted.iter().map(|(row, _closed)| total(row)).sum();
+    let (more, more_bytes) = rows.unlisted;
+    json.key("row_count").number(wanted.len() as u64 + more);
+    json.key("row_bytes")
+        .number(bytes.saturating_add(more_bytes));
+    let by_size = |(row, _closed): &(&BufferRow, bool)| (std::cmp::Reverse(total(row)), row.order);
+    if wanted.len() > rows.most {
         // Only the largest are put in order: there may be a million.
-        wanted.select_nth_unstable_by_key(most, by_size);
-        wanted.truncate(most);
+        wanted.select_nth_unstable_by_key(rows.most, by_size);
+        wanted.truncate(rows.most);
     }
     wanted.sort_unstable_by_key(by_size);
-    json.key("row_count").number(count as u64);
-    json.key("row_bytes").number(bytes);
+    let binaries = binaries(rows);
     json.key("rows").list(|json| {
-        for row in &wanted {
-            json.object(|json| write_row(json, answer, row, devices(row)));
+        for (row, is_closed) in &wanted {
+            json.object(|json| {
+                write_row(json, answer, row);
+                json.key("is_closed").flag(*is_closed);
+                json.key("is_binary")
+                    .flag(is_binary(answer, row, &binaries));
+            });
         }
     });
-    let texts: BTreeSet<TextId> = wanted.iter().map(|row| row.operation).collect();
-    json.key("texts").object(|json| {
-        for id in texts {
-            if let Some(text) = answer.facts.definitions.text(id) {
-                json.key(&id.0.to_string()).text(text);
-            }
-        }
-    });
+    texts.extend(wanted.iter().map(|(row, _closed)| row.operation));
 }
 
-fn write_row(json: &mut Json, answer: &Answer, row: &BufferRow, devices: &[u32]) {
+fn devices_of<'a>(answer: &'a Answer, row: &BufferRow) -> &'a [u32] {
+    let mesh = answer.facts.meshes.get(row.mesh as usize);
+    mesh.map_or(&[][..], |mesh| &mesh.devices)
+}
+
+fn write_row(json: &mut Json, answer: &Answer, row: &BufferRow) {
     json.key("kind").text(&word(GaugeKind::Class(row.class)));
     json.key("address").number(row.address);
     json.key("bytes").number(row.charged_bytes());
@@ -212,35 +196,28 @@ fn write_row(json: &mut Json, answer: &Answer, row: &BufferRow, devices: &[u32])
     json.key("text").number(row.operation.0.into());
     json.key("order").number(row.order);
     json.key("devices").list(|json| {
-        for slot in devices {
+        for slot in devices_of(answer, row) {
             let described = answer.devices.get(*slot as usize);
             json.maybe(described.and_then(|known| known.logical_id).map(u64::from));
         }
     });
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The sizes of the binaries of live programs, each with a device that it was sent to.
+fn binaries(rows: &Rows) -> HashSet<(u32, u64)> {
+    let programs = rows.held.programs.iter();
+    let parts = programs.flat_map(|(_slot, program)| &program.on);
+    parts
+        .filter_map(|on| Some((on.device, on.sent_bytes?)))
+        .collect()
+}
 
-    #[test]
-    fn texts_are_escaped_and_parts_are_separated() {
-        let mut json = Json {
-            text: String::new(),
-        };
-        json.object(|json| {
-            json.key("a \"b\"\\").text("x\ny\u{1}");
-            json.key("c").list(|json| {
-                json.number(1);
-                json.null();
-                json.list(|_empty| {});
-                json.object(|_empty| {});
-            });
-            // A text that ends as an opening bracket does.
-            json.key("d[").text("{");
-            json.key("e").maybe(Some(2));
-        });
-        let expected = r#"{"a \"b\"\\":"x\ny\u0001","c":[1,null,[],{}],"d[":"{","e":2}"#;
-        assert_eq!(json.text, expected);
-    }
+/// Whether a buffer is the binary of a program: of DRAM, as large, and of no operation's asking.
+fn is_binary(answer: &Answer, row: &BufferRow, binaries: &HashSet<(u32, u64)>) -> bool {
+    let text = answer.facts.definitions.text(row.operation);
+    let is_named = text.is_some_and(|text| !name_and_stack(text).0.is_empty());
+    let mut devices = devices_of(answer, row).iter();
+    row.class == Class::Dram
+        && !is_named
+        && devices.any(|device| binaries.contains(&(*device, row.requested_bytes)))
 }

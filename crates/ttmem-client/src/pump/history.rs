@@ -20,13 +20,8 @@ const NO_RING: u16 = u16::MAX;
 /// Events that there is room for from the beginning.
 const FIRST_ROOM: usize = 1024;
 
-/// Room that the system must have left after the history has grown: the account takes over what
-/// the history has no room for, and neither it nor the program must find that there is none.
-const MARGIN_BYTES: usize = 256 << 10;
-
-fn has_margin() -> bool {
-    Vec::<u8>::new().try_reserve(MARGIN_BYTES).is_ok()
-}
+/// What a buffer takes in an account, with all that leads to it.
+const ROW_BYTES: usize = 512;
 
 /// What an event takes in the history.
 const KEPT_BYTES: usize = EVENT_BYTES + size_of::<u16>();
@@ -102,15 +97,13 @@ impl History {
     }
 
     /// Makes room for more; where the system has no memory left, what is there is the bound.
-    ///
-    /// Growing without asking would end the program, which may well do with what it has.
     #[cold]
     fn make_room(&mut self) {
         let more = self.records.len();
         let grown = room::allows(more.saturating_mul(KEPT_BYTES))
             && self.records.try_reserve(more).is_ok()
             && self.rings.try_reserve(more).is_ok();
-        if !grown || !has_margin() {
+        if !grown || !room::is_there(0) {
             self.records.shrink_to_fit();
             self.rings.shrink_to_fit();
             self.bound = self.bound.min(more.saturating_sub(1)).max(1);
@@ -136,6 +129,12 @@ impl History {
     /// The state after the last event, as far as it has followed; `None` before it was asked for.
     pub(super) fn present(&mut self) -> Option<&mut Present> {
         self.present.as_mut()
+    }
+
+    /// What a copy of the account, or a list of all that is in it, takes about.
+    pub(super) fn account_bytes(&self) -> usize {
+        let account = self.account.as_ref().map_or(0, Account::len);
+        (account + self.records.len()).saturating_mul(ROW_BYTES)
     }
 
     /// Begins to follow, and learns the texts: the account at the front has none.

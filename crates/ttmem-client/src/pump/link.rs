@@ -107,13 +107,10 @@ fn drop_beside(frames: Vec<u8>) {
     let _dropping = thread.spawn(move || drop(frames));
 }
 
-/// Whether a server may have this process's memory: its own user's, root's, the one that was named,
-/// or one that root has named for everybody.
 fn is_trusted(socket: &Socket, config: &Config) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    let is_trusted =
-        |uid: u32| uid == own || uid == 0 || Some(uid) == config.trusted_uid || trust::names(uid);
-    socket.server_uid().is_some_and(is_trusted)
+    let server = socket.server_uid();
+    server.is_some_and(|uid| trust::is_trusted(uid, own, config.trusted_uid))
 }
 
 /// The beginning of a server's reason, fit for a terminal.

@@ -16,7 +16,8 @@ use crate::client::{Client, PAGE};
 use crate::clock::Calibration;
 use crate::futex;
 use crate::host::{self, SignalsBlocked};
-use crate::own_account::Asked;
+use crate::own_account::{AskError, Asked};
+use crate::room;
 use crate::start::HIGHEST_BUFFER;
 use definitions::Definitions;
 use history::History;
@@ -259,7 +260,23 @@ impl Pump {
         if self.asked.is_empty() {
             return;
         }
-        if self.history.present().is_none() {
+        let is_first = self.history.present().is_none();
+        let has_rows = self
+            .asked
+            .iter()
+            .any(|(asked, _until)| asked.question.has_rows());
+        let bytes = if is_first || has_rows {
+            self.history.account_bytes()
+        } else {
+            0
+        };
+        if !room::is_there(bytes) {
+            for (asked, _until) in self.asked.drain(..) {
+                let _gone = asked.answer.try_send(Err(AskError::NoMemory));
+            }
+            return;
+        }
+        if is_first {
             let texts = definitions::texts(self.client);
             self.history.begin_present(texts);
         }

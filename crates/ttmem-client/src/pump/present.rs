@@ -2,21 +2,31 @@
 //!
 //! The account beside the history is as of the first event that no server has confirmed. The
 //! first question makes a copy, which takes over the events behind that point and follows from
-//! then on; a process that never asks has none. Peaks are the account's own. An account has
-//! them since the last mark: what the stretches asked for need beyond that is kept here whenever
-//! one begins or a mark is set.
+//! then on; a process that never asks has none.
+//!
+//! Peaks are the account's own, with what was live at each. Whenever a stretch begins they begin
+//! anew in the copy, and what the part of the run that ends here reached is kept for the stretches
+//! that are open.
 
-use crate::own_account::{Answer, AskError, Described, Point, Question};
+mod stretch;
+mod timeline;
+
+use crate::own_account::{
+    Answer, AskError, AtPeak, Described, Lines, PEAK_LINES, Part, Question, Rows,
+};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use stretch::{Ending, Parts, Stretch};
+use timeline::Timeline;
 use ttmem_account::totals::GaugeKind;
-use ttmem_account::{Account, BufferRow, Charge, HeldDevice, Limits, Observer, Peak, PeakSet};
-use ttmem_event::{Class, Definition, Event, EventKind};
+use ttmem_account::{Account, BufferRow, Charge, Limits, Observer};
+use ttmem_event::{Class, Definition, Event};
 
 /// Stretches that may be open; each has some hundred bytes per device and a timeline.
 const MAX_STRETCHES: usize = 1024;
 
-/// Points of a timeline; when there are as many, neighbours become one.
-const MAX_POINTS: usize = 512;
+/// Buffers that were held at a close and are kept for open stretches; further ones are counted.
+const MAX_LEFT: usize = 100_000;
 
 /// The stretch since the start or the last reset.
 const SINCE_RESET: u64 = 0;
@@ -29,6 +39,9 @@ pub(super) struct Present {
     next: u64,
     /// What all devices hold together.
     sums: Sums,
+    /// Buffers that were held when their mesh was closed, of the stretches that are open.
+    left: Vec<BufferRow>,
+    parts: Parts,
     stretches: BTreeMap<u64, Stretch>,
     last_stretch: u64,
 }
@@ -37,113 +50,32 @@ pub(super) struct Present {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums([u64; Class::COUNT]);
 
-impl Observer for Sums {
+/// What an event changes besides the account.
+struct Followed<'a> {
+    sums: &'a mut Sums,
+    /// The event before the first stretch that is open, if one is.
+    first_begun: Option<u64>,
+    /// What was placed since, and is still held when its mesh is closed.
+    left: Vec<BufferRow>,
+}
+
+impl Observer for Followed<'_> {
     fn buffer_booked(&mut self, _slot: u32, charge: Charge, _row: &BufferRow, _time: u64) -> u64 {
-        let sum = &mut self.0[charge.class.index()];
+        let sum = &mut self.sums.0[charge.class.index()];
         *sum = sum.saturating_add(charge.bytes);
         0
     }
 
     fn buffer_released(&mut self, _slot: u32, charge: Charge, _row: &BufferRow, _time: u64) -> u64 {
-        let sum = &mut self.0[charge.class.index()];
+        let sum = &mut self.sums.0[charge.class.index()];
         *sum = sum.saturating_sub(charge.bytes);
         0
     }
-}
 
-/// A part of the run whose peaks somebody wants to know.
-#[derive(Debug, Default)]
-struct Stretch {
-    /// By device, up to the account's last mark.
-    ended: Vec<PeakSet>,
-    /// The last event before it.
-    begun_after: u64,
-    timeline: Option<Timeline>,
-}
-
-impl Stretch {
-    fn raise(&mut self, devices: &[HeldDevice]) {
-        self.ended.resize(devices.len(), PeakSet::default());
-        for (ended, held) in self.ended.iter_mut().zip(devices) {
-            *ended = ended.max(&held.totals.since_mark());
+    fn left_behind(&mut self, row: &BufferRow, _devices: u64) {
+        if self.first_begun.is_some_and(|first| row.order > first) {
+            self.left.push(*row);
         }
-    }
-
-    fn peaks(&self, devices: &[HeldDevice]) -> Vec<PeakSet> {
-        let ended = |slot: usize| self.ended.get(slot).copied().unwrap_or_default();
-        let devices = devices.iter().enumerate();
-        devices
-            .map(|(slot, held)| ended(slot).max(&held.totals.since_mark()))
-            .collect()
-    }
-}
-
-/// What was held over time, with fewer points the longer it is; none of its maxima is lost.
-#[derive(Debug)]
-struct Timeline {
-    points: Vec<Point>,
-    /// Changes that become one point.
-    step: usize,
-    /// Changes that the last point has.
-    taken: usize,
-}
-
-impl Timeline {
-    fn new(sums: Sums, time: u64) -> Self {
-        Self {
-            points: vec![Point {
-                time,
-                bytes: sums.0,
-            }],
-            step: 1,
-            taken: 1,
-        }
-    }
-
-    fn push(&mut self, sums: Sums, time: u64) {
-        if self.taken < self.step
-            && let Some(last) = self.points.last_mut()
-        {
-            self.taken += 1;
-            raise(last, &sums.0);
-            return;
-        }
-        if self.points.len() == MAX_POINTS {
-            self.halve();
-        }
-        self.taken = 1;
-        self.points.push(Point {
-            time,
-            bytes: sums.0,
-        });
-    }
-
-    fn halve(&mut self) {
-        let pairs = self.points.chunks(2);
-        self.points = pairs
-            .filter_map(|pair| {
-                let mut first = *pair.first()?;
-                raise(&mut first, &pair.last()?.bytes);
-                Some(first)
-            })
-            .collect();
-        self.step = self.step.saturating_mul(2);
-    }
-
-    /// The points, the last of which is what is held now.
-    fn points(&self, sums: Sums, time: u64) -> Vec<Point> {
-        let mut points = self.points.clone();
-        points.push(Point {
-            time,
-            bytes: sums.0,
-        });
-        points
-    }
-}
-
-fn raise(point: &mut Point, bytes: &[u64; Class::COUNT]) {
-    for (highest, bytes) in point.bytes.iter_mut().zip(bytes) {
-        *highest = (*highest).max(*bytes);
     }
 }
 
@@ -157,15 +89,13 @@ impl Present {
             let charged = devices.iter().map(|held| held.totals.class(*class).charged);
             sums.0[class.index()] = charged.map(|charged| charged.bytes()).sum();
         }
-        let since_start = Stretch {
-            ended: devices.iter().map(highest_ever).collect(),
-            ..Stretch::default()
-        };
         Self {
             limits: Limits::default(),
             next,
             sums,
-            stretches: BTreeMap::from([(SINCE_RESET, since_start)]),
+            left: Vec::new(),
+            parts: Parts::default(),
+            stretches: BTreeMap::from([(SINCE_RESET, Stretch::default())]),
             last_stretch: SINCE_RESET,
             account,
         }
@@ -187,12 +117,16 @@ impl Present {
             return;
         }
         self.next += 1;
-        if let EventKind::Marked { .. } = event.kind {
-            self.raise_stretches();
-        }
         let before = self.sums;
+        let mut followed = Followed {
+            first_begun: self.first_begun(),
+            sums: &mut self.sums,
+            left: Vec::new(),
+        };
         // A refusal is counted where it happens.
-        let _refused = self.account.apply(event, &self.limits, &mut self.sums);
+        let _refused = self.account.apply(event, &self.limits, &mut followed);
+        let left = followed.left;
+        self.keep_left(left);
         if self.sums != before {
             let timelines = self.stretches.values_mut();
             for timeline in timelines.filter_map(|stretch| stretch.timeline.as_mut()) {
@@ -201,47 +135,80 @@ impl Present {
         }
     }
 
+    /// Keeps what was held at a close for the stretches that are open.
+    fn keep_left(&mut self, left: Vec<BufferRow>) {
+        let meshes = &self.account.facts().meshes;
+        for row in left {
+            if self.left.len() < MAX_LEFT {
+                self.left.push(row);
+                continue;
+            }
+            let mesh = meshes.get(row.mesh as usize);
+            let devices = mesh.map_or(0, |mesh| mesh.devices.len() as u64);
+            let bytes = row.charged_bytes().saturating_mul(devices);
+            for (_number, stretch) in self.stretches.range_mut(SINCE_RESET + 1..) {
+                stretch.leave(row.order, bytes);
+            }
+        }
+    }
+
+    /// The event before the first stretch that is open; none if none is.
+    fn first_begun(&self) -> Option<u64> {
+        // Later ones have higher numbers.
+        let mut open = self.stretches.range(SINCE_RESET + 1..);
+        open.next().map(|(_number, stretch)| stretch.begun_after)
+    }
+
     /// Goes past an event that is none.
     pub(super) fn skip(&mut self, sequence: u64) {
         self.next = self.next.max(sequence + 1);
     }
 
-    /// Keeps the peaks since the account's last mark in all stretches.
-    fn raise_stretches(&mut self) {
-        for stretch in self.stretches.values_mut() {
-            stretch.raise(&self.account.facts().devices);
-        }
-    }
-
-    /// Peaks that the account keeps begin anew; the stretches have what was.
+    /// Peaks begin anew; the stretches have what was.
     fn begin_anew(&mut self, time: u64) {
-        self.raise_stretches();
-        self.account.mark(time);
+        let mut ended = Ending::new(&self.account);
+        for stretch in self.stretches.values_mut() {
+            stretch.take_over(&mut ended);
+        }
+        self.parts.keep(ended);
+        self.account.restart_peaks(time);
     }
 
     pub(super) fn answer(&mut self, question: Question, time: u64) -> Result<Answer, AskError> {
+        let rows = |since_order, max_rows: u32| Some(Wanted::Rows(since_order, max_rows));
         match question {
-            Question::Figures { stretch } => self.describe(stretch, None, 0, time),
+            Question::Figures { stretch } => self.describe(stretch, None, time),
+            Question::Peaks { stretch, max_rows } => {
+                self.describe(stretch, Some(Wanted::Peaks(max_rows)), time)
+            }
             Question::Snapshot { stretch, max_rows } => {
-                self.describe(stretch, Some(max_rows), 0, time)
+                let since = self.begun_after(stretch)?;
+                self.describe(stretch, rows(since, max_rows), time)
             }
             Question::Reset { device } => {
                 self.reset(device, time);
-                self.describe(SINCE_RESET, None, 0, time)
+                self.describe(SINCE_RESET, None, time)
             }
             Question::Begin => {
                 let stretch = self.begin(time)?;
-                self.describe(stretch, None, 0, time)
+                self.describe(stretch, None, time)
             }
             Question::End { stretch, max_rows } if stretch != SINCE_RESET => {
-                let open = self.stretches.get(&stretch).ok_or(AskError::Value)?;
-                let since = open.begun_after;
-                let answer = self.describe(stretch, Some(max_rows), since, time);
+                let since = self.begun_after(stretch)?;
+                let answer = self.describe(stretch, rows(since, max_rows), time);
                 self.stretches.remove(&stretch);
+                self.parts.forget_unused();
+                let first = self.first_begun().unwrap_or(u64::MAX);
+                self.left.retain(|row| row.order > first);
                 answer
             }
             Question::End { .. } => Err(AskError::Value),
         }
+    }
+
+    fn begun_after(&self, stretch: u64) -> Result<u64, AskError> {
+        let open = self.stretches.get(&stretch).ok_or(AskError::Value)?;
+        Ok(open.begun_after)
     }
 
     fn begin(&mut self, time: u64) -> Result<u64, AskError> {
@@ -250,11 +217,8 @@ impl Present {
         }
         self.begin_anew(time);
         self.last_stretch += 1;
-        let stretch = Stretch {
-            ended: Vec::new(),
-            begun_after: self.account.order(),
-            timeline: Some(Timeline::new(self.sums, time)),
-        };
+        let timeline = Timeline::new(self.sums, time);
+        let stretch = Stretch::new(self.account.order(), timeline);
         self.stretches.insert(self.last_stretch, stretch);
         Ok(self.last_stretch)
     }
@@ -263,12 +227,12 @@ impl Present {
         self.begin_anew(time);
         let devices = self.described();
         if let Some(stretch) = self.stretches.get_mut(&SINCE_RESET) {
-            for (ended, described) in stretch.ended.iter_mut().zip(devices) {
-                if device.is_none() || described.logical_id == device {
-                    *ended = PeakSet::default();
-                }
-            }
+            stretch.forget(|slot| {
+                let described: Option<&Described> = devices.get(slot);
+                device.is_none() || described.is_some_and(|each| each.logical_id == device)
+            });
         }
+        self.parts.forget_unused();
     }
 
     fn described(&self) -> Vec<Described> {
@@ -291,34 +255,73 @@ impl Present {
     fn describe(
         &self,
         stretch: u64,
-        max_rows: Option<u32>,
-        since_order: u64,
+        wanted: Option<Wanted>,
         time: u64,
     ) -> Result<Answer, AskError> {
         let open = self.stretches.get(&stretch).ok_or(AskError::Value)?;
+        let devices = &self.account.facts().devices;
         let timeline = open.timeline.as_ref();
+        let (mut rows, mut lines) = (None, None);
+        match wanted {
+            Some(Wanted::Rows(since_order, most)) => {
+                rows = Some(self.rows(open, since_order, most));
+                lines = (stretch != SINCE_RESET).then_some(most);
+            }
+            Some(Wanted::Peaks(most)) => lines = Some(most),
+            None => {}
+        }
+        let lines = lines.filter(|most| *most > 0).map(|most| Lines {
+            at: self.at_peaks(open),
+            begun_after: open.begun_after,
+            most: most.min(PEAK_LINES) as usize,
+        });
         Ok(Answer {
             facts: self.account.facts_now(),
             devices: self.described(),
-            peaks: open.peaks(&self.account.facts().devices),
+            peaks: open.peaks(devices),
             stretch,
             order: self.account.order(),
-            since_order,
-            rows: max_rows.map(|most| (self.account.rows(), most as usize)),
+            rows,
+            lines,
             timeline: timeline.map_or_else(Vec::new, |line| line.points(self.sums, time)),
         })
     }
+
+    fn rows(&self, open: &Stretch, since_order: u64, most: u32) -> Rows {
+        // Of the whole run it is what is held now; of a block, what was held at a close, too.
+        let is_block = open.timeline.is_some();
+        let left = self.left.iter();
+        let left = left.filter(|row| is_block && row.order > since_order);
+        Rows {
+            held: self.account.rows(),
+            left: left.copied().collect(),
+            unlisted: open.unlisted,
+            since_order,
+            most: most as usize,
+        }
+    }
+
+    /// What was live at each peak of a stretch: now, or in a part of it that has ended.
+    fn at_peaks(&self, open: &Stretch) -> Vec<AtPeak> {
+        let now = Arc::new(Part::of(&self.account));
+        let slots = 0..self.account.facts().devices.len();
+        let kinds = || Class::ALL.iter().map(|class| GaugeKind::Class(*class));
+        let each = slots.flat_map(|slot| kinds().map(move |kind| (slot, kind)));
+        each.filter_map(|(slot, kind)| {
+            let part = open.part_of_peak(slot, kind, &now)?;
+            Some(AtPeak { slot, kind, part })
+        })
+        .collect()
+    }
 }
 
-fn highest_ever(held: &HeldDevice) -> PeakSet {
-    let peak = |kind| held.totals.gauge(kind).peak();
-    let classes: [Peak; Class::COUNT] =
-        std::array::from_fn(|index| peak(GaugeKind::Class(Class::ALL[index])));
-    PeakSet {
-        classes,
-        cb: peak(GaugeKind::Cb),
-        kernel: peak(GaugeKind::Kernel),
-    }
+/// What is asked for besides figures.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// The largest rows that were placed after an event, and lines at the peaks.
+    Rows(u64, u32),
+    /// So many lines at each peak.
+    Peaks(u32),
 }
 
 #[cfg(test)]

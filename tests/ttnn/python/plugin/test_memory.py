@@ -51,6 +51,39 @@ def test_takes_too_much(inputs):
     pass
 
 
+@pytest.mark.ttmem(leaked=0)
+def test_leaks_in_a_comprehension(device):
+    kept.extend([zeros(device, 64) for _ in range(3)])  # three leaks
+
+
+@pytest.mark.xfail(reason="a known leak")
+@pytest.mark.ttmem(leaked=0)
+def test_leaks_as_expected(device):
+    kept.append(zeros(device, 64))
+
+
+@pytest.mark.xfail(reason="a known peak", strict=True)
+@pytest.mark.ttmem(peak_l1="1KiB")
+def test_takes_too_much_as_expected(inputs):
+    pass
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.ttmem(leaked=0)
+def test_keeps_to_its_limit_unexpectedly(device):
+    zeros(device, 64)
+
+
+@pytest.mark.xfail(raises=ZeroDivisionError)
+@pytest.mark.ttmem(leaked=0)
+def test_leaks_where_something_else_is_expected(device):
+    kept.append(zeros(device, 64))
+
+
+def test_needs_no_device():
+    pass
+
+
 @pytest.mark.ttmem(peek_l1=1)
 def test_has_a_limit_that_is_none(device):
     pass

@@ -1,12 +1,15 @@
 //! The account as of now equals one that was given every event, however the history was folded.
 
+use super::timeline::MAX_POINTS;
 use super::*;
+use crate::own_account::peak_lines;
 use crate::pump::history::History;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
-    BufferId, CoresId, DeviceDefinition, DeviceId, Direction, Layout, MeshDefinition, MeshId,
-    MeshKind, TextId,
+    BufferId, CoresId, DeviceDefinition, DeviceId, Direction, EventKind, Layout, MeshDefinition,
+    MeshId, MeshKind, TextId,
 };
 
 const MESH: MeshId = MeshId(1);
@@ -48,6 +51,11 @@ fn opened() -> Vec<EventKind> {
         .collect()
 }
 
+/// A few operations place all buffers.
+fn operation(buffer: u64) -> TextId {
+    TextId(1 + u32::try_from(buffer % 3).expect("it is small"))
+}
+
 fn allocated(buffer: u64, class: Class, per_bank_bytes: u64) -> EventKind {
     EventKind::BufferAllocated {
         mesh: MESH,
@@ -61,7 +69,7 @@ fn allocated(buffer: u64, class: Class, per_bank_bytes: u64) -> EventKind {
         banks: BANKS,
         page_bytes: 32,
         cores: CoresId::NONE,
-        operation: TextId::NONE,
+        operation: operation(buffer),
     }
 }
 
@@ -77,6 +85,8 @@ fn freed(buffer: u64) -> EventKind {
 enum Step {
     Allocate(bool, u64),
     Free(usize),
+    /// Closes the mesh, and opens it again.
+    Close,
     Mark,
     Send,
     Confirm(u64),
@@ -92,6 +102,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (any::<bool>(), 1..100_u64).prop_map(|(is_l1, bytes)| Step::Allocate(is_l1, bytes)),
         4 => any::<usize>().prop_map(Step::Free),
+        1 => Just(Step::Close),
         1 => Just(Step::Mark),
         2 => Just(Step::Send),
         2 => (0..10_u64).prop_map(Step::Confirm),
@@ -104,21 +115,73 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a device holds of DRAM and L1, and the peaks of every open stretch, worked out here.
-#[derive(Debug)]
+/// A stretch, worked out here.
+#[derive(Clone, Debug, Default)]
+struct ModelStretch {
+    number: u64,
+    /// The last buffer before it.
+    begun_after: u64,
+    peaks: [u64; 2],
+    /// What was live at each peak.
+    at_peaks: [Vec<Live>; 2],
+    /// Buffers that were placed in it and held when the mesh was closed.
+    left: BTreeSet<u64>,
+}
+
+/// A buffer, its class, and its bytes on each device.
+type Live = (u64, usize, u64);
+
+/// What a device holds of DRAM and L1.
+#[derive(Debug, Default)]
 struct Model {
-    live: Vec<(u64, usize, u64)>,
+    live: Vec<Live>,
     held: [u64; 2],
-    stretches: Vec<(u64, [u64; 2])>,
+    stretches: Vec<ModelStretch>,
     buffers: u64,
 }
 
 impl Model {
-    fn change(&mut self, class: usize, held: u64) {
-        self.held[class] = held;
-        for (_stretch, peaks) in &mut self.stretches {
-            peaks[class] = peaks[class].max(held);
+    fn held(&self, class: usize) -> u64 {
+        let of_class = self
+            .live
+            .iter()
+            .filter(|(_buffer, of, _bytes)| *of == class);
+        of_class.map(|(.., bytes)| bytes).sum()
+    }
+
+    /// Works out anew what is held after a step.
+    fn settle(&mut self) {
+        self.held = [self.held(0), self.held(1)];
+        for stretch in &mut self.stretches {
+            for (class, held) in self.held.into_iter().enumerate() {
+                if held > stretch.peaks[class] {
+                    stretch.peaks[class] = held;
+                    stretch.at_peaks[class].clone_from(&self.live);
+                }
+            }
         }
+    }
+
+    fn begin(&self, number: u64) -> ModelStretch {
+        ModelStretch {
+            number,
+            begun_after: self.buffers,
+            peaks: self.held,
+            at_peaks: [self.live.clone(), self.live.clone()],
+            left: BTreeSet::new(),
+        }
+    }
+}
+
+impl ModelStretch {
+    /// Bytes of an operation at a peak, and those of them that were there before.
+    fn of_operation(&self, class: usize, text: TextId) -> (u64, u64) {
+        let live = self.at_peaks[class].iter();
+        let live = live.filter(|(buffer, of, _)| *of == class && operation(*buffer) == text);
+        live.fold((0, 0), |(all, before), (buffer, _class, bytes)| {
+            let is_before = *buffer <= self.begun_after;
+            (all + bytes, before + if is_before { *bytes } else { 0 })
+        })
     }
 }
 
@@ -137,10 +200,8 @@ impl Run {
         let mut run = Self {
             history,
             model: Model {
-                live: Vec::new(),
-                held: [0; 2],
-                stretches: vec![(SINCE_RESET, [0; 2])],
-                buffers: 0,
+                stretches: vec![ModelStretch::default()],
+                ..Model::default()
             },
             time: 0,
         };
@@ -166,16 +227,36 @@ impl Run {
     }
 
     fn compare(&mut self) {
-        for (stretch, peaks) in self.model.stretches.clone() {
-            let answer = self.ask(Question::Figures { stretch });
-            for (held, peak) in answer.facts.devices.iter().zip(&answer.peaks) {
-                for (index, class) in [Class::Dram, Class::L1].into_iter().enumerate() {
-                    let charged = held.totals.class(class).charged.bytes();
-                    assert_eq!(charged, self.model.held[index]);
-                    assert_eq!(peak.classes[class.index()].bytes, peaks[index], "{stretch}");
-                }
+        for model in self.model.stretches.clone() {
+            let stretch = model.number;
+            let max_rows = 10;
+            let answer = self.ask(Question::Peaks { stretch, max_rows });
+            self.compare_figures(&answer, &model);
+            compare_lines(&answer, &model);
+        }
+    }
+
+    fn compare_figures(&self, answer: &Answer, model: &ModelStretch) {
+        for (held, peak) in answer.facts.devices.iter().zip(&answer.peaks) {
+            for (index, class) in [Class::Dram, Class::L1].into_iter().enumerate() {
+                let charged = held.totals.class(class).charged.bytes();
+                assert_eq!(charged, self.model.held[index]);
+                assert_eq!(peak[class.index()].bytes, model.peaks[index], "{model:?}");
             }
         }
+    }
+
+    /// What was placed in a stretch and is held, or was when the mesh was closed.
+    fn compare_left(&self, answer: &Answer, model: &ModelStretch) {
+        let rows = answer.rows.as_ref().expect("they were asked for");
+        let held = rows.held.buffers.iter().map(|(_slot, row)| row);
+        let held = held.filter(|row| row.order > rows.since_order);
+        let held: BTreeSet<u64> = held.map(|row| row.id).collect();
+        let live = self.model.live.iter().map(|(buffer, ..)| *buffer);
+        let live: BTreeSet<u64> = live.filter(|buffer| *buffer > model.begun_after).collect();
+        assert_eq!(held, live);
+        let left: BTreeSet<u64> = rows.left.iter().map(|row| row.id).collect();
+        assert_eq!(left, model.left);
     }
 
     fn take(&mut self, step: Step) {
@@ -191,13 +272,22 @@ impl Run {
                     per_bank_bytes,
                 ));
                 self.model.live.push((buffer, class, bytes));
-                self.model.change(class, self.model.held[class] + bytes);
             }
             Step::Free(which) if !self.model.live.is_empty() => {
                 let which = which % self.model.live.len();
-                let (buffer, class, bytes) = self.model.live.swap_remove(which);
+                let (buffer, ..) = self.model.live.swap_remove(which);
                 self.push(freed(buffer));
-                self.model.change(class, self.model.held[class] - bytes);
+            }
+            Step::Close => {
+                self.push(EventKind::MeshClosed { mesh: MESH });
+                self.push(EventKind::MeshOpened { mesh: MESH });
+                let live = std::mem::take(&mut self.model.live);
+                for stretch in self.model.stretches.iter_mut().skip(1) {
+                    let left = live.iter().map(|(buffer, ..)| *buffer);
+                    stretch
+                        .left
+                        .extend(left.filter(|buffer| *buffer > stretch.begun_after));
+                }
             }
             Step::Mark => self.push(EventKind::Marked {
                 name: TextId::NONE,
@@ -217,23 +307,53 @@ impl Run {
             Step::Ask => self.compare(),
             Step::Reset => {
                 self.ask(Question::Reset { device: None });
-                self.model.stretches[0].1 = self.model.held;
+                self.model.stretches[0] = ModelStretch {
+                    begun_after: 0,
+                    ..self.model.begin(SINCE_RESET)
+                };
             }
             Step::Begin => {
                 let stretch = self.ask(Question::Begin).stretch;
-                self.model.stretches.push((stretch, self.model.held));
+                let begun = self.model.begin(stretch);
+                self.model.stretches.push(begun);
             }
             Step::End(which) if self.model.stretches.len() > 1 => {
                 let which = 1 + which % (self.model.stretches.len() - 1);
-                let (stretch, peaks) = self.model.stretches.remove(which);
-                let max_rows = 0;
+                let model = self.model.stretches.remove(which);
+                let stretch = model.number;
+                let max_rows = 1000;
                 let answer = self.ask(Question::End { stretch, max_rows });
-                assert_eq!(answer.peaks[0].classes[0].bytes, peaks[0]);
+                self.compare_figures(&answer, &model);
+                compare_lines(&answer, &model);
+                self.compare_left(&answer, &model);
                 let present = self.history.present().expect("it was asked");
                 let again = present.answer(Question::End { stretch, max_rows }, 0);
                 assert_eq!(again.err(), Some(AskError::Value));
             }
             Step::Free(_) | Step::End(_) => {}
+        }
+        self.model.settle();
+    }
+}
+
+/// The lines at a peak make it up, and none is said to be from before that is not.
+fn compare_lines(answer: &Answer, model: &ModelStretch) {
+    let lines = peak_lines::of(answer.lines.as_ref().expect("they were asked for"));
+    for slot in 0..DEVICES as usize {
+        for (index, class) in [Class::Dram, Class::L1].into_iter().enumerate() {
+            let lines = &lines[&(slot, GaugeKind::Class(class))];
+            let all: u64 = lines.iter().map(|line| line.bytes).sum();
+            assert_eq!(all, model.peaks[index], "{lines:?} {model:?}");
+            for text in (1..=3).map(TextId) {
+                let of_text = lines.iter().filter(|line| line.text == text);
+                let of_text: Vec<_> = of_text.collect();
+                let bytes = of_text.iter().map(|line| line.bytes).sum::<u64>();
+                let before = of_text.iter().filter(|line| line.is_before);
+                let before = before.map(|line| line.bytes).sum::<u64>();
+                let (expected, expected_before) = model.of_operation(index, text);
+                assert_eq!(bytes, expected, "{text:?} {lines:?} {model:?}");
+                assert!(before <= expected_before, "{text:?} {lines:?} {model:?}");
+            }
         }
     }
 }
@@ -257,11 +377,7 @@ fn a_device_is_reset_alone() {
     run.take(Step::Allocate(false, 10));
     run.take(Step::Free(0));
     let answer = run.ask(Question::Reset { device: Some(1) });
-    let peaks: Vec<u64> = answer
-        .peaks
-        .iter()
-        .map(|peak| peak.classes[0].bytes)
-        .collect();
+    let peaks: Vec<u64> = answer.peaks.iter().map(|peak| peak[0].bytes).collect();
     assert_eq!(peaks, [10 * u64::from(BANKS), 0]);
 }
 

@@ -20,9 +20,10 @@ pub use error::ApiRequestError;
 pub(crate) use exchange::undecodable;
 
 use crate::{
-    Address, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, EventReader, Failures,
-    Forgotten, History, L1Map, LastEvents, Leaks, LeftBehind, Marked, MemoryClass, Page,
-    PeakContents, PeakOf, Processes, Row, Snapshot, Token, routes,
+    Address, Allocations, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail,
+    EventReader, Failures, Forgotten, GroupBy, History, L1Map, LastEvents, Leaks, LeftBehind,
+    Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, Recording, Row, Snapshot, Timeline,
+    Timestamp, Token, routes,
 };
 use serde::Serialize;
 use target::{of_device, with_query};
@@ -38,6 +39,7 @@ const DEFAULT_BODY_LIMIT_BYTES: u64 = 256 * 1024 * 1024;
 pub struct ApiClient {
     server: Address,
     token: Option<Token>,
+    at: Option<Timestamp>,
     timeout: Duration,
     body_limit_bytes: u64,
 }
@@ -53,6 +55,7 @@ impl ApiClient {
         Self {
             server: server.into(),
             token: None,
+            at: None,
             timeout: DEFAULT_TIMEOUT,
             body_limit_bytes: DEFAULT_BODY_LIMIT_BYTES,
         }
@@ -62,6 +65,13 @@ impl ApiClient {
     #[must_use]
     pub fn with_token(mut self, token: Token) -> Self {
         self.token = Some(token);
+        self
+    }
+
+    /// Asks for documents of an instant of the server's recording; for those of now with `None`.
+    #[must_use]
+    pub fn at_instant(mut self, at: Option<Timestamp>) -> Self {
+        self.at = at;
         self
     }
 
@@ -140,6 +150,43 @@ impl ApiClient {
     /// Totals over time, so many seconds back.
     pub fn history(&self, seconds: u32) -> Result<History, ApiRequestError> {
         self.document("GET", routes::HISTORY, &[("seconds", seconds)])
+    }
+
+    /// The document of a path and query as the server wrote it, at the instant that this client asks about.
+    pub fn text(&self, target: &str) -> Result<Vec<u8>, ApiRequestError> {
+        self.exchange("GET", &self.of_instant(target))
+    }
+
+    /// Which instants can be looked back at.
+    pub fn recording(&self) -> Result<Recording, ApiRequestError> {
+        self.timeless(routes::RECORDING, &())
+    }
+
+    /// A class of a device over time, named as for [`device`](Self::device).
+    pub fn timeline(
+        &self,
+        name: &str,
+        class: MemoryClass,
+        by: GroupBy,
+        window: (Option<Timestamp>, Option<Timestamp>),
+        points: Option<u32>,
+    ) -> Result<Timeline, ApiRequestError> {
+        let (from, to) = (("from", window.0), ("to", window.1));
+        let query = (("class", class), ("by", by), from, to, ("points", points));
+        self.timeless(&of_device(routes::TIMELINE, name), &query)
+    }
+
+    /// Where the buffers of a class of a device lay, and how long.
+    pub fn allocations(
+        &self,
+        name: &str,
+        class: MemoryClass,
+        window: (Option<Timestamp>, Option<Timestamp>),
+        limit: Option<u32>,
+    ) -> Result<Allocations, ApiRequestError> {
+        let (from, to) = (("from", window.0), ("to", window.1));
+        let query = (("class", class), from, to, ("limit", limit));
+        self.timeless(&of_device(routes::ALLOCATIONS, name), &query)
     }
 
     /// L1 of a device, named as for [`device`](Self::device), and of one core of it: x and y.

@@ -28,6 +28,7 @@ mod leaks;
 mod problem;
 mod process;
 mod python;
+mod recording;
 pub mod routes;
 mod rows;
 mod schema_version;
@@ -64,6 +65,9 @@ pub use process::{
     Processes, Released,
 };
 pub use python::{called_from, is_users_code, short_line, user_caller, user_frame};
+pub use recording::{
+    Allocations, Layer, RecordedFailure, RecordedPeak, Recording, Rectangle, Timeline,
+};
 pub use rows::{
     BufferGroup, BufferGroups, BufferPage, BufferQuery, BufferRow, CbRow, KernelRow, MAX_PAGE_ROWS,
     Page, ProgramDevice, ProgramRow, Row,
@@ -78,5 +82,6 @@ pub use timestamp::{ParseTimestampError, Timestamp};
 pub use token::{ParseTokenError, ReadTokenError, Token};
 pub use vocabulary::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, PeakOf,
-    ProcessState, SegmentKind, SortBy, Source, StorageKind, StorageLimit, Verdict,
+    ProcessState, RecordedFailureKind, RecordingSource, SegmentKind, SortBy, Source, StorageKind,
+    StorageLimit, Verdict,
 };

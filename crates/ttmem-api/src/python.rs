@@ -1,15 +1,24 @@
 //! Frames of Python stacks, each as `file:line function`.
 
 /// Parts of the paths of code that is not the user's. The Python package has the same rule.
-const OTHERS: [&str; 4] = [
+const OTHERS: [&str; 10] = [
     "/site-packages/",
     "/dist-packages/",
     "/lib/python3",
     "ttnn/ttnn/",
+    "/ttmem/pytest_plugin.py",
+    "/_pytest/",
+    "/pluggy/",
+    "/pytest/__main__.py",
+    "/xdist/",
+    "/execnet/",
 ];
 
 /// What Python calls a file that was typed in or given as an argument.
 const TYPED: [&str; 4] = ["<string>", "<stdin>", "<input>", "<ipython-input"];
+
+/// What Python calls a comprehension, which was a function of its own before 3.12.
+const INLINE: [&str; 4] = ["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
 
 /// The frame that a person looks at first: the innermost of the user's own code, or else the
 /// innermost of all.
@@ -23,8 +32,32 @@ pub fn user_frame<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f s
 /// Where the user's code called the line of [`user_frame`] from; none if nothing of the user's did.
 #[must_use]
 pub fn user_caller<'f>(frames: impl IntoIterator<Item = &'f str>) -> Option<&'f str> {
-    let frames = frames.into_iter();
-    frames.filter(|frame| is_users_code(frame)).nth(1)
+    users_frames(frames).nth(1)
+}
+
+/// The frames of the user's own code.
+///
+/// A comprehension and the function that it stands in are one. The program by which a library
+/// starts a worker (`python -c`), or is started itself (`bin/pytest`), is not the user's.
+fn users_frames<'f>(frames: impl IntoIterator<Item = &'f str>) -> impl Iterator<Item = &'f str> {
+    // The file of a comprehension whose function is to come.
+    let mut inline: Option<&str> = None;
+    let (mut is_inner_own, mut has_any) = (true, false);
+    frames.into_iter().filter(move |frame| {
+        let place = place(frame);
+        let file = place.rsplit_once(':').map_or(place, |(file, _line)| file);
+        let is_start = file == "<string>" || file.rsplit('/').nth(1) == Some("bin");
+        let starts_library = has_any && !is_inner_own && is_start;
+        is_inner_own = is_users_code(frame) && !starts_library;
+        if !is_inner_own {
+            return false;
+        }
+        has_any = true;
+        let is_part = inline == Some(file);
+        let function = frame[place.len()..].trim();
+        inline = INLINE.contains(&function).then_some(file);
+        !is_part
+    })
 }
 
 /// `, called from model.py:57` behind a line, of those that called it; nothing if none is known.
@@ -46,11 +79,16 @@ pub fn called_from(callers: &[String]) -> String {
 /// `model.py:57` of the frame `/home/me/model.py:57 forward`.
 #[must_use]
 pub fn short_line(frame: &str) -> &str {
+    let place = place(frame);
+    place.rsplit('/').next().unwrap_or(place)
+}
+
+/// `/home/me/model.py:57` of the frame `/home/me/model.py:57 forward`.
+fn place(frame: &str) -> &str {
     // A path may have spaces: the place ends with the number of a line.
     let ends = frame.match_indices(' ').map(|(end, _space)| &frame[..end]);
     let place = ends.rev().find(|place| ends_with_line(place));
-    let place = place.unwrap_or(frame);
-    place.rsplit('/').next().unwrap_or(place)
+    place.unwrap_or(frame)
 }
 
 fn ends_with_line(place: &str) -> bool {
@@ -68,12 +106,17 @@ pub fn is_users_code(frame: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OTHERS, TYPED, called_from, short_line, user_caller, user_frame};
+    use super::{INLINE, OTHERS, TYPED, called_from, short_line, user_caller, user_frame};
 
     #[test]
     fn the_python_package_has_the_same_rule() {
         let package = include_str!("../../../python/ttmem/_frames.py");
-        for (name, parts) in [("_OTHERS", OTHERS), ("_TYPED", TYPED)] {
+        let rules: [(&str, &[&str]); 3] = [
+            ("_OTHERS", &OTHERS),
+            ("_TYPED", &TYPED),
+            ("_INLINE", &INLINE),
+        ];
+        for (name, parts) in rules {
             let rule = format!("{name} = (\"{}\")", parts.join("\", \""));
             assert!(package.contains(&rule), "{rule}");
         }
@@ -93,6 +136,60 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(short_line(frame), short, "{frame}");
+        }
+    }
+
+    #[test]
+    fn a_comprehension_and_its_function_are_one_and_what_starts_a_worker_is_nobodys() {
+        // python/tests/test_shown.py has the same.
+        for (frames, caller) in [
+            (
+                &["/m/a.py:3 <listcomp>", "/m/a.py:3 make", "/m/b.py:9 run"][..],
+                Some("/m/b.py:9 run"),
+            ),
+            (
+                &[
+                    "/m/a.py:4 <genexpr>",
+                    "/m/a.py:3 <listcomp>",
+                    "/m/a.py:2 make",
+                    "/m/a.py:9 run",
+                ],
+                Some("/m/a.py:9 run"),
+            ),
+            (
+                &["/m/a.py:3 <listcomp>", "/m/b.py:9 run"],
+                Some("/m/b.py:9 run"),
+            ),
+            (
+                &["/m/a.py:3 <lambda>", "/m/a.py:7 make"],
+                Some("/m/a.py:7 make"),
+            ),
+            (
+                &[
+                    "/m/a.py:3 f",
+                    "/v/site-packages/execnet/base.py:1 serve",
+                    "<string>:8 <module>",
+                ],
+                None,
+            ),
+            (
+                &["/m/a.py:3 f", "<string>:1 <module>"],
+                Some("<string>:1 <module>"),
+            ),
+            (
+                &[
+                    "/m/a.py:3 f",
+                    "/v/site-packages/_pytest/main.py:1 main",
+                    "/v/bin/pytest:8 <module>",
+                ],
+                None,
+            ),
+            (
+                &["/m/a.py:3 f", "/m/bin/train:8 <module>"],
+                Some("/m/bin/train:8 <module>"),
+            ),
+        ] {
+            assert_eq!(user_caller(frames.iter().copied()), caller, "{frames:?}");
         }
     }
 

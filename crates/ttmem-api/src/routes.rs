@@ -57,6 +57,19 @@ pub const LEAKS: &str = "/api/v1/leaks";
 /// Totals over time, `seconds=N` back: [`History`](crate::History).
 pub const HISTORY: &str = "/api/v1/history";
 
+/// Which instants can be looked back at: [`Recording`](crate::Recording). 404 where nothing is recorded.
+///
+/// Where something is, every document of one instant takes `at=TIME` and holds of that instant.
+pub const RECORDING: &str = "/api/v1/recording";
+
+/// A class of a device over time, with `/ID`, `class=`, `by=`, `from=`, `to=` and `points=`:
+/// [`Timeline`](crate::Timeline).
+pub const TIMELINE: &str = "/api/v1/timeline";
+
+/// Where the buffers of a class of a device lay and how long, with `/ID`, `class=`, `from=`, `to=` and `limit=`:
+/// [`Allocations`](crate::Allocations).
+pub const ALLOCATIONS: &str = "/api/v1/allocations";
+
 /// L1 of one device, with `/ID`, and with `x=` and `y=` one core of it: [`L1Map`](crate::L1Map).
 pub const L1_MAP: &str = "/api/v1/l1map";
 

@@ -305,6 +305,8 @@ pub struct BufferGroups {
 pub struct BufferGroup {
     /// What they have in common; `null` where it is not known.
     pub key: Option<String>,
+    /// Grouped by stack: its frames, the outermost first; `null` where none is known.
+    pub stack: Option<Vec<String>>,
     /// How many.
     pub buffers: u64,
     /// What they take, on each device they lie on.

@@ -208,6 +208,8 @@ words! {
         Operation = "operation",
         /// The line of Python that they come from.
         Line = "line",
+        /// The whole stack of Python that they come from.
+        Stack = "stack",
         /// What they take on a device.
         Size = "size",
         /// The class.
@@ -230,6 +232,26 @@ words! {
         Address = "address",
         /// When they were allocated.
         Time = "time",
+    }
+}
+
+words! {
+    /// Where instants come from that can be looked back at.
+    RecordingSource {
+        /// A server that goes on recording.
+        Live = "live",
+        /// A file.
+        File = "file",
+    }
+}
+
+words! {
+    /// What failed at an instant of a recording.
+    RecordedFailureKind {
+        /// Memory was refused.
+        Refused = "refused",
+        /// A program's storage would have overlapped memory that is in use.
+        Clashed = "clashed",
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Server::start`] binds the sockets and starts five threads: one talks to
 //! clients and decodes, one owns the ledger, one formats the log, one answers
-//! readers, one keeps the history. Commands flow from the first to the second; nothing flows back but
+//! readers, one keeps the history; one more records, if it is to. Commands flow from the first to the second; nothing flows back but
 //! answers. See `ARCHITECTURE.md` for the picture.
 
 mod clock;
@@ -15,13 +15,19 @@ mod ledger_thread;
 pub mod log;
 mod peer;
 pub mod read;
+mod recorded;
+mod recorder;
+mod replay;
 mod server;
 pub mod socket;
 mod stream;
 
-pub use read::HttpConfig;
+pub use read::{HttpConfig, report_page};
+pub use recorder::{OpenRecordingError, RecordConfig, RecordFolder, RecordTarget, open_recording};
+pub use replay::{Replay, ReplayConfig, StartReplayError};
 pub use server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, StartServerError};
 pub use socket::SocketConfig;
+pub use ttmem_record::is_recording;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

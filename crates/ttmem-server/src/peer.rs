@@ -19,6 +19,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::unix_nanos;
 use ttmem_api::is_deceptive;
+use ttmem_ledger::UNKNOWN_USER;
+use ttmem_ring::uid;
 
 /// Characters of a process name that are kept.
 const MAX_NAME_CHARS: usize = 64;
@@ -39,6 +41,7 @@ const TICK_NANOS: u64 = 1_000_000_000 / 100;
 pub(crate) struct Peer {
     /// Its pid; none if it lives in a PID namespace that ours cannot see.
     pub(crate) pid: Option<u32>,
+    /// As in [`Credentials`].
     pub(crate) uid: u32,
     /// When it started, in clock ticks since boot: with `pid`, its identity.
     ///
@@ -79,6 +82,8 @@ pub(crate) struct ProgramImage {
 pub(crate) struct Credentials {
     /// None if it lives in a PID namespace that ours cannot see.
     pub(crate) pid: Option<u32>,
+    /// [`UNKNOWN_USER`], which is nobody's equal, if the user has no mapping into our namespace: to a
+    /// server in a container all others on the machine look alike.
     pub(crate) uid: u32,
 }
 
@@ -88,9 +93,10 @@ pub(crate) struct Credentials {
 pub(crate) fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
     let credentials = getsockopt(socket, sockopt::PeerCredentials)?;
     let pid = u32::try_from(credentials.pid()).ok();
+    let uid = Some(credentials.uid()).filter(|uid| !uid::is_overflow(*uid));
     Ok(Credentials {
         pid: pid.filter(|pid| *pid != 0),
-        uid: credentials.uid(),
+        uid: uid.unwrap_or(UNKNOWN_USER),
     })
 }
 

@@ -7,8 +7,12 @@ use crate::journal::Journal;
 use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::read::{
-    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, NamePolicy,
+    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, Live, NamePolicy,
     ReadState, ServerFacts, StartHttpError,
+};
+use crate::recorded::Recorded;
+use crate::recorder::{
+    OpenRecordingError, PreparedRecorder, RecordConfig, Recorder, RecordingState,
 };
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
 use nix::sys::signal::{SigSet, Signal};
@@ -17,12 +21,12 @@ use rustix::event::EventfdFlags;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
-use ttmem_api::Timestamp;
+use ttmem_api::{RecordingSource, Timestamp};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
 
@@ -36,6 +40,8 @@ pub enum StartServerError {
     RuntimeDir(#[from] EnsureRuntimeDirError),
     #[error(transparent)]
     Log(#[from] StartLogError),
+    #[error(transparent)]
+    Record(#[from] OpenRecordingError),
     #[error(transparent)]
     Http(#[from] StartHttpError),
     #[error("cannot set up {what}")]
@@ -63,6 +69,8 @@ pub struct ServerConfig {
     pub log: LogConfig,
     pub max_clients: usize,
     pub buffer_types: BufferTypeNumbering,
+    /// Where everything is recorded to; `None` = nowhere.
+    pub record: Option<RecordConfig>,
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> StartServerError {
@@ -77,6 +85,7 @@ pub struct Server {
     sockets: Vec<BoundSocket>,
     ledger_thread: JoinHandle<()>,
     sampler: Sampler,
+    recorder: Option<Recorder>,
     log: Log,
 }
 
@@ -86,9 +95,23 @@ pub struct ServerHandle {
     traffic: Arc<Traffic>,
     wake: Arc<OwnedFd>,
     ledger: LedgerHandle,
+    recording: Option<RecordingState>,
 }
 
 impl ServerHandle {
+    /// The files that are recorded to, oldest first, with everything so far in them.
+    #[must_use]
+    pub fn recorded_files(&self) -> Vec<PathBuf> {
+        let recording = self.recording.as_ref();
+        recording.map_or_else(Vec::new, |recording| recording.files().flushed_files())
+    }
+
+    /// Why the recording has ended before the server, if it has.
+    #[must_use]
+    pub fn recording_failure(&self) -> Option<String> {
+        self.recording.as_ref()?.failure()
+    }
+
     pub fn stop(&self) {
         self.traffic.stop.store(true, Ordering::Release);
         // A failure means that it has ended already.
@@ -122,6 +145,8 @@ impl Server {
         let listeners: io::Result<_> = listeners.collect();
         let listeners = listeners.map_err(system("the sockets"))?;
 
+        let recording = config.record.as_ref().map(PreparedRecorder::open);
+        let (prepared, tap) = recording.transpose()?.unzip();
         let log = Log::start(config.log.target.clone(), config.log.options)?;
         let devices = match config.board {
             Some(board) => devices_of_board(board),
@@ -147,25 +172,43 @@ impl Server {
             wake: Arc::clone(&wake),
             uid: rustix::process::getuid().as_raw(),
             journal: journal.clone(),
+            taps: tap.into_iter().collect(),
         })
         .map_err(system("the ledger's thread"))?;
+        let wake_ledger = ledger.clone();
+        let recorder = prepared
+            .map(|prepared| prepared.start(log.handle(), move || wake_ledger.wake()))
+            .transpose()
+            .map_err(system("the recorder's thread"))?;
+        let recording = recorder.as_ref().map(Recorder::state);
         let traffic = Arc::new(Traffic::default());
         let paths = sockets
             .iter()
             .map(|socket| socket.path().display().to_string());
         let urls = tcp.iter().map(|tcp| tcp.url().to_string());
         let places_to_reach: Vec<String> = paths.chain(urls).collect();
-        let source = facts_source(&config, &places_to_reach, &traffic, log.handle());
+        let source = facts_source(
+            &config,
+            &places_to_reach,
+            &traffic,
+            log.handle(),
+            recording.clone(),
+        );
         let (histories, geometry) = (Histories::default(), GeometryCache::default());
         let now = crate::clock::unix_nanos;
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
         let state = ReadState {
-            ledger: ledger.clone(),
+            live: Some(Live {
+                ledger: ledger.clone(),
+                histories,
+                journal,
+            }),
+            recorded: recording
+                .as_ref()
+                .map(|recording| Recorded::new(RecordingSource::Live, recording.files())),
             facts: source,
             geometry,
-            histories,
-            journal,
             names: NamePolicy {
                 server_uid: rustix::process::geteuid().as_raw(),
                 over_tcp: tcp.as_ref().is_some_and(|tcp| tcp.shows_names),
@@ -181,6 +224,7 @@ impl Server {
             traffic: Arc::clone(&traffic),
             wake: Arc::clone(&wake),
             ledger,
+            recording,
         };
         let ingest = Ingest::new(IngestConfig {
             server: config,
@@ -201,6 +245,7 @@ impl Server {
             sockets,
             ledger_thread,
             sampler,
+            recorder,
             log,
         })
     }
@@ -221,6 +266,11 @@ impl Server {
             let reason = "the ledger's thread failed; totals were lost";
             self.log.handle().error(reason.to_owned());
             outcome = outcome.and(Err(io::Error::other(reason)));
+        }
+        // It has everything now, and writes the rest.
+        if self.recorder.is_some_and(|recorder| !recorder.finish()) {
+            let reason = "the recording was not finished in time: its end is missing";
+            self.log.handle().error(reason.to_owned());
         }
         self.log.handle().note(Note::ServerStopped);
         drop(self.log);
@@ -262,6 +312,7 @@ fn facts_source(
     sockets: &[String],
     traffic: &Arc<Traffic>,
     log: LogHandle,
+    recording: Option<RecordingState>,
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
     let started = Timestamp::from(SystemTime::now());
     let system = rustix::system::uname();
@@ -284,6 +335,10 @@ fn facts_source(
             events_applied: 0,
             log_lines_elided: log.elided(),
         },
-        errors: Vec::new(),
+        errors: recording
+            .as_ref()
+            .and_then(RecordingState::failure)
+            .into_iter()
+            .collect(),
     })
 }

@@ -35,14 +35,40 @@ impl ApiClient {
         Ok(page)
     }
 
-    /// The document of a path, asked for with the fields of `query`.
+    /// The document of a path at the instant that this client asks about.
     pub(super) fn document<T: DeserializeOwned>(
         &self,
         method: &str,
         path: &str,
         query: &impl Serialize,
     ) -> Result<T, ApiRequestError> {
-        let body = self.exchange(method, &with_query(path, query))?;
+        let target = with_query(path, query);
+        match method {
+            "GET" => self.decoded(method, &self.of_instant(&target)),
+            _change => self.decoded(method, &target),
+        }
+    }
+
+    /// A request for a document of the instant that this client asks about.
+    pub(super) fn of_instant(&self, target: &str) -> String {
+        with_query(target, &[("at", self.at)])
+    }
+
+    /// The document of a path that is of no single instant.
+    pub(super) fn timeless<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, ApiRequestError> {
+        self.decoded("GET", &with_query(path, query))
+    }
+
+    fn decoded<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        target: &str,
+    ) -> Result<T, ApiRequestError> {
+        let body = self.exchange(method, target)?;
         let decoded = serde_json::from_slice(&body);
         decoded.map_err(|error| undecodable(&self.server, &body, &error))
     }

@@ -12,7 +12,8 @@ pub(crate) use sampler::Sampler;
 use crate::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use tier::{Sample, Tier};
+use tier::Tier;
+pub(crate) use tier::{Sample, sample_of};
 use ttmem_api::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
 use ttmem_ledger::DeviceKey;
 
@@ -34,6 +35,16 @@ struct Kept {
     booked: u64,
     /// By their index in the tiers.
     devices: BTreeMap<DeviceKey, Named>,
+}
+
+/// What a device was seen to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) key: DeviceKey,
+    /// Its logical id.
+    pub(crate) id: u32,
+    pub(crate) unique_id: Option<u64>,
+    pub(crate) sample: Sample,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +69,7 @@ impl Default for Histories {
 
 impl Histories {
     /// Books what was found at a time, in nanoseconds since the epoch.
-    fn book(&self, time: u64, found: &[(DeviceKey, u32, Option<u64>, Sample)]) {
+    fn book(&self, time: u64, found: &[Observed]) {
         let mut kept = lock(&self.kept);
         let kept = &mut *kept;
         let set_back = kept.booked.saturating_sub(time);
@@ -70,18 +81,10 @@ impl Histories {
         }
         kept.booked = time;
         let mut samples = Vec::with_capacity(found.len());
-        for (key, id, unique_id, sample) in found {
-            let next = kept.devices.len();
-            if next == MAX_DEVICES && !kept.devices.contains_key(key) {
-                continue;
+        for each in found {
+            if let Some(index) = index_of(&mut kept.devices, each) {
+                samples.push((index, each.sample));
             }
-            let named = kept.devices.entry(key.clone()).or_insert(Named {
-                index: next,
-                id: *id,
-                unique_id: *unique_id,
-            });
-            named.id = *id;
-            samples.push((named.index, *sample));
         }
         for tier in &mut kept.tiers {
             tier.book(time, &samples);
@@ -109,11 +112,68 @@ impl Histories {
         }
     }
 
+    /// The seconds of the finest steps that reach so far back.
+    pub(crate) fn step_seconds(seconds: u32) -> u32 {
+        let mut reaching = TIERS.iter().filter(|(step, steps)| step * steps >= seconds);
+        let coarsest = TIERS[TIERS.len() - 1].0;
+        reaching.next().map_or(coarsest, |(step, _steps)| *step)
+    }
+
+    /// A history of steps that were observed elsewhere, each with its end; nothing is known of some.
+    pub(crate) fn document_of(
+        time: Timestamp,
+        step_seconds: u32,
+        steps: &[(u64, Option<Arc<Vec<Observed>>>)],
+    ) -> History {
+        let mut named: BTreeMap<DeviceKey, Named> = BTreeMap::new();
+        let mut samples: Vec<Vec<Option<Sample>>> = Vec::new();
+        for (number, (_end, observed)) in steps.iter().enumerate() {
+            for each in observed.iter().flat_map(|observed| observed.iter()) {
+                let Some(index) = index_of(&mut named, each) else {
+                    continue;
+                };
+                if index == samples.len() {
+                    samples.push(vec![None; steps.len()]);
+                }
+                samples[index][number] = Some(each.sample);
+            }
+        }
+        let devices = named.iter().map(|(key, named)| {
+            let scope = crate::read::snapshot::scope(key);
+            device_history(named, scope, &samples[named.index])
+        });
+        let times = steps
+            .iter()
+            .map(|(end, _)| Timestamp::from_unix_nanos(*end));
+        History {
+            schema: SCHEMA,
+            time,
+            step_seconds,
+            times: times.collect(),
+            devices: devices.collect(),
+        }
+    }
+
     /// How far back the coarsest steps reach.
     pub(crate) fn longest_seconds() -> u32 {
         let reaches = TIERS.map(|(seconds, steps)| seconds * steps);
         reaches.into_iter().max().unwrap_or(0)
     }
+}
+
+/// The index of a device, which gets the next one if it is new; none if there are too many.
+fn index_of(devices: &mut BTreeMap<DeviceKey, Named>, observed: &Observed) -> Option<usize> {
+    let next = devices.len();
+    if next == MAX_DEVICES && !devices.contains_key(&observed.key) {
+        return None;
+    }
+    let named = devices.entry(observed.key.clone()).or_insert(Named {
+        index: next,
+        id: observed.id,
+        unique_id: observed.unique_id,
+    });
+    named.id = observed.id;
+    Some(named.index)
 }
 
 fn device_history(

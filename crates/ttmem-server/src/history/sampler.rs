@@ -1,7 +1,7 @@
 //! The thread that samples the ledger once a second, and sees when much has gone from it.
 
-use super::Histories;
-use super::tier::Sample;
+use super::tier::{Sample, sample_of};
+use super::{Histories, Observed};
 use crate::OwnedThread;
 use crate::freed_memory::FreedMemory;
 use crate::ledger_thread::LedgerHandle;
@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use ttmem_event::Class;
 use ttmem_ledger::{DeviceKey, Geometry, View};
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -58,34 +57,22 @@ struct Observer {
 }
 
 impl Observer {
-    fn observe(
-        &mut self,
-        view: &View,
-        geometries: &GeometryCache,
-    ) -> Vec<(DeviceKey, u32, Option<u64>, Sample)> {
+    fn observe(&mut self, view: &View, geometries: &GeometryCache) -> Vec<Observed> {
         let geometry = self.geometry(view, geometries);
         let devices = view.devices.iter().enumerate();
         let found = devices.map(|(index, device)| {
-            let charged = |class: Class| device.totals.class(class).charged.bytes();
             let layout = geometry.as_ref().and_then(|all| all.devices.get(index));
-            let largest = |class: Class| layout?.classes[class.index()].largest_free_bytes;
             let dispatches = device.caches.dispatches;
             let before = self.dispatches.insert(device.key.clone(), dispatches);
-            let sample = Sample {
-                dram: charged(Class::Dram),
-                l1: charged(Class::L1),
-                l1_small: charged(Class::L1Small),
-                trace: charged(Class::Trace),
-                occupied: layout.and_then(|layout| layout.occupied_bytes),
-                cb_resident: layout.and_then(|layout| layout.cb_resident_bytes),
-                cb_registered: device.totals.cb.registered.bytes(),
-                kernel_registered: device.totals.kernel.registered.bytes(),
-                dram_largest_free: largest(Class::Dram),
-                l1_largest_free: largest(Class::L1),
-                dispatches: dispatches.saturating_sub(before.unwrap_or(dispatches)),
-            };
-            let (id, unique_id) = (device.facts.logical_id, device.facts.unique_id);
-            (device.key.clone(), id, unique_id, sample)
+            Observed {
+                key: device.key.clone(),
+                id: device.facts.logical_id,
+                unique_id: device.facts.unique_id,
+                sample: Sample {
+                    dispatches: dispatches.saturating_sub(before.unwrap_or(dispatches)),
+                    ..sample_of(device).with_geometry(layout)
+                },
+            }
         });
         let found = found.collect();
         // Devices that are gone are not remembered.

@@ -20,6 +20,15 @@ fn dram(bytes: u64) -> Sample {
     }
 }
 
+fn observed(id: u32, sample: Sample) -> Observed {
+    Observed {
+        key: key(id),
+        id,
+        unique_id: None,
+        sample,
+    }
+}
+
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_nanos(START + seconds * SECOND)
 }
@@ -29,7 +38,7 @@ fn a_wide_step_has_the_highest_of_its_seconds() {
     let histories = Histories::default();
     for second in 0..60 {
         let bytes = if second == 33 { 900 } else { second };
-        let found = [(key(0), 0, None, dram(bytes))];
+        let found = [observed(0, dram(bytes))];
         histories.book(START + second * SECOND, &found);
     }
     let fine = histories.document(at(60), 60);
@@ -50,9 +59,9 @@ fn a_wide_step_has_the_highest_of_its_seconds() {
 #[test]
 fn what_was_not_seen_is_unknown() {
     let histories = Histories::default();
-    histories.book(START, &[(key(0), 0, None, dram(5))]);
+    histories.book(START, &[observed(0, dram(5))]);
     histories.book(START + SECOND, &[]);
-    let both = [(key(0), 0, None, dram(6)), (key(1), 1, None, dram(7))];
+    let both = [observed(0, dram(6)), observed(1, dram(7))];
     histories.book(START + 2 * SECOND, &both);
     let history = histories.document(at(3), 600);
     assert_eq!(history.devices[0].dram_bytes, [Some(5), None, Some(6)]);
@@ -63,12 +72,12 @@ fn what_was_not_seen_is_unknown() {
 fn no_more_steps_and_devices_are_kept_than_there_is_room_for() {
     let histories = Histories::default();
     for second in 0..700 {
-        histories.book(START + second * SECOND, &[(key(0), 0, None, dram(second))]);
+        histories.book(START + second * SECOND, &[observed(0, dram(second))]);
     }
     let history = histories.document(at(700), 600);
     assert_eq!(history.times.len(), 600);
     assert_eq!(history.devices[0].dram_bytes[0], Some(100));
-    let many: Vec<_> = (0..1000).map(|id| (key(id), id, None, dram(1))).collect();
+    let many: Vec<_> = (0..1000).map(|id| observed(id, dram(1))).collect();
     histories.book(START + 700 * SECOND, &many);
     let history = histories.document(at(701), 600);
     assert_eq!(history.devices.len(), MAX_DEVICES);
@@ -84,7 +93,7 @@ fn no_more_steps_and_devices_are_kept_than_there_is_room_for() {
 fn a_clock_that_is_set_back_stops_no_history() {
     let histories = Histories::default();
     let book = |second: u64, bytes| {
-        histories.book(START + second * SECOND, &[(key(0), 0, None, dram(bytes))]);
+        histories.book(START + second * SECOND, &[observed(0, dram(bytes))]);
     };
     (0..300).for_each(|second| book(7200 + second, 1));
     (0..300).for_each(|second| book(second, 2));

@@ -1,31 +1,60 @@
 //! What is kept of each device: samples in steps of one width, the newest so many of them.
 
 use std::collections::VecDeque;
+use ttmem_event::Class;
+use ttmem_ledger::Device;
+use ttmem_ledger::geometry::DeviceGeometry;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Totals of a device: the highest within a step, but for the free blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sample {
-    pub(super) dram: u64,
-    pub(super) l1: u64,
-    pub(super) l1_small: u64,
-    pub(super) trace: u64,
-    pub(super) occupied: Option<u64>,
-    pub(super) cb_resident: Option<u64>,
-    pub(super) cb_registered: u64,
-    pub(super) kernel_registered: u64,
+pub(crate) struct Sample {
+    pub(crate) dram: u64,
+    pub(crate) l1: u64,
+    pub(crate) l1_small: u64,
+    pub(crate) trace: u64,
+    pub(crate) occupied: Option<u64>,
+    pub(crate) cb_resident: Option<u64>,
+    pub(crate) cb_registered: u64,
+    pub(crate) kernel_registered: u64,
     /// The smallest within the step.
-    pub(super) dram_largest_free: Option<u64>,
+    pub(crate) dram_largest_free: Option<u64>,
     /// The smallest within the step.
-    pub(super) l1_largest_free: Option<u64>,
+    pub(crate) l1_largest_free: Option<u64>,
     /// Programs run in the step.
-    pub(super) dispatches: u64,
+    pub(crate) dispatches: u64,
+}
+
+/// The totals of a device as they are.
+pub(crate) fn sample_of(device: &Device) -> Sample {
+    let charged = |class: Class| device.totals.class(class).charged.bytes();
+    Sample {
+        dram: charged(Class::Dram),
+        l1: charged(Class::L1),
+        l1_small: charged(Class::L1Small),
+        trace: charged(Class::Trace),
+        cb_registered: device.totals.cb.registered.bytes(),
+        kernel_registered: device.totals.kernel.registered.bytes(),
+        ..Sample::default()
+    }
 }
 
 impl Sample {
+    /// The same with what is only known of places that were worked out.
+    pub(crate) fn with_geometry(self, layout: Option<&DeviceGeometry>) -> Self {
+        let largest = |class: Class| layout?.classes[class.index()].largest_free_bytes;
+        Self {
+            occupied: layout.and_then(|layout| layout.occupied_bytes),
+            cb_resident: layout.and_then(|layout| layout.cb_resident_bytes),
+            dram_largest_free: largest(Class::Dram),
+            l1_largest_free: largest(Class::L1),
+            ..self
+        }
+    }
+
     /// Two samples of one step as one.
-    fn join(self, later: Self) -> Self {
+    pub(crate) fn join(self, later: Self) -> Self {
         let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         Self {
             dram: self.dram.max(later.dram),

@@ -7,7 +7,6 @@ use super::session::{Protocol, ReadOutcome, Session};
 use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, READ_BYTES, Timer};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::{Command, Lane, ProcessCommand, ProcessNumber, SessionNumber};
-use crate::log::Note;
 use crate::peer::{self, Peer};
 use rustix::event::epoll::EventFlags;
 use std::time::Instant;
@@ -245,10 +244,7 @@ impl Ingest {
             self.questions.leave(source, number, session.outstanding);
         }
         if let Some(reason) = reason {
-            self.config.log.note(Note::ConnectionClosed {
-                pid: session.pid,
-                reason,
-            });
+            self.count_closing(session.pid, &reason);
         }
         if let Some(process) = session.process {
             self.detach(process, number);

@@ -136,6 +136,8 @@ pub(crate) struct Ingest {
     read_share: usize,
     shares: SessionShares,
     silent: SilentSessions,
+    /// Connections that were closed for a reason, for the log.
+    closed: u64,
     segment_limit_logged: bool,
     dump_requests: DumpRequests,
     questions: Questions,
@@ -184,6 +186,7 @@ impl Ingest {
         Ok(Self {
             shares: SessionShares::new(config.server.max_clients),
             silent: SilentSessions::default(),
+            closed: 0,
             config,
             poller,
             sessions: HashMap::new(),

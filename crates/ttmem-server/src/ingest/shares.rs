@@ -9,8 +9,9 @@ use crate::ledger_thread::SessionNumber;
 use crate::log::Note;
 use crate::peer::Credentials;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
 use ttmem_event::wire::RefusalCode;
-use ttmem_ledger::{Holder, IncompleteReason, Shares};
+use ttmem_ledger::{Holder, IncompleteReason, Shares, UNKNOWN_USER};
 
 /// Connections and processes at once, however many descriptors there are.
 const MAX_CONNECTIONS: u64 = 65_536;
@@ -65,9 +66,17 @@ pub(super) fn holder(peer: Option<Credentials>, session: SessionNumber) -> Holde
     // Where the pid is hidden each connection counts by itself, below the share of its user.
     let hidden = 1 << 32 | session.0;
     Holder {
-        uid: peer.map_or(u32::MAX, |peer| peer.uid),
+        uid: peer.map_or(UNKNOWN_USER, |peer| peer.uid),
         process: peer.and_then(|peer| peer.pid).map_or(hidden, u64::from),
     }
+}
+
+/// Closed connections that are logged one by one, each with its own reason.
+const CLOSINGS_LOGGED: u64 = 64;
+
+/// The count, each time it has doubled: a flood of connections must not become one of lines.
+fn thinned(count: u64) -> Option<u64> {
+    count.is_power_of_two().then_some(count)
 }
 
 /// Connections on which nothing came yet, oldest first for each process.
@@ -223,14 +232,23 @@ impl Ingest {
     }
 
     pub(super) fn count_refusal(&self, pid: Option<u32>, reason: &str) {
-        use std::sync::atomic::Ordering::Relaxed;
         let refused = 1 + self.config.traffic.refused.fetch_add(1, Relaxed);
-        // One line each time the count doubles: a flood must not become a flood of lines.
-        if refused.is_power_of_two() {
-            let reason = format!("{reason}; {refused} refused so far");
-            self.config
-                .log
-                .note(Note::ConnectionRefused { pid, reason });
+        if let Some(so_far) = thinned(refused) {
+            let reason = format!("{reason}; {so_far} refused so far");
+            let note = Note::ConnectionRefused { pid, reason };
+            self.config.log.note(note);
+        }
+    }
+
+    /// A connection was closed because of what came, or did not come, over it.
+    pub(super) fn count_closing(&mut self, pid: Option<u32>, reason: &str) {
+        self.closed += 1;
+        let is_early = self.closed <= CLOSINGS_LOGGED;
+        let so_far = is_early.then_some(self.closed);
+        if let Some(so_far) = so_far.or_else(|| thinned(self.closed)) {
+            let reason = format!("{reason}; {so_far} closed so far");
+            let note = Note::ConnectionClosed { pid, reason };
+            self.config.log.note(note);
         }
     }
 }

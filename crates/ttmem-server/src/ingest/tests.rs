@@ -33,6 +33,7 @@ fn logged(talk: impl FnOnce(&PathBuf)) -> String {
         },
         max_clients: 8,
         buffer_types: BufferTypeNumbering::Runtime,
+        record: None,
     };
     let server = Server::start(config, Signals::Ignore).unwrap();
     let handle = server.handle();

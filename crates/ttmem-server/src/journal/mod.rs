@@ -43,7 +43,7 @@ pub(crate) struct Batch {
     pub(crate) applied: u64,
     /// Whether they were read from the memory of a dead process.
     pub(crate) recovered: bool,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Arc<Vec<Event>>,
     /// What was wrong with events, by their index in the batch; sorted.
     pub(crate) anomalies: Vec<(usize, Anomaly)>,
 }
@@ -84,9 +84,12 @@ impl Batch {
             anomalies.filter_map(|(at, anomaly)| Some((at.checked_sub(from)?, *anomaly)));
         Self {
             first_id: self.first_id + from as u64,
-            events: self.events[from..].to_vec(),
+            events: Arc::new(self.events[from..].to_vec()),
             anomalies: anomalies.collect(),
-            ..*self
+            slot: self.slot,
+            pid: self.pid,
+            applied: self.applied,
+            recovered: self.recovered,
         }
     }
 }
@@ -272,8 +275,6 @@ impl Journal {
         if batch.events.is_empty() {
             return None;
         }
-        // Room for a full batch must not be kept for a single event.
-        batch.events.shrink_to_fit();
         let before = self.newest();
         batch.first_id = before + 1;
         let newest = before + batch.events.len() as u64;

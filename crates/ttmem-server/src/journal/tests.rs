@@ -50,7 +50,7 @@ fn push(journal: &Journal, slot: u32, pid: u32, events: &[Event]) {
     journal.push(Batch {
         slot,
         pid: Some(pid),
-        events: events.to_vec(),
+        events: events.to_vec().into(),
         ..Batch::default()
     });
 }
@@ -107,7 +107,7 @@ fn the_last_256_events_of_a_process_are_kept_however_they_came() {
     let all: Vec<Event> = (0..1000).map(marked).collect();
     let batch = |events: &[Event], recovered| {
         Arc::new(Batch {
-            events: events.to_vec(),
+            events: events.to_vec().into(),
             recovered,
             ..Batch::default()
         })
@@ -154,7 +154,7 @@ fn a_quiet_process_keeps_its_last_events_and_no_more_memory_than_they_need() {
     journal.push(Batch {
         slot: quiet,
         pid: Some(11),
-        events: large.clone(),
+        events: large.clone().into(),
         anomalies: vec![(7, Anomaly::Malformed), (4999, Anomaly::UnknownTrace)],
         ..Batch::default()
     });
@@ -313,7 +313,7 @@ fn ids_are_shown_by_what_they_stand_for() {
         slot,
         pid: Some(11),
         recovered: true,
-        events,
+        events: events.into(),
         anomalies: vec![(5, Anomaly::UnknownFree)],
         ..Batch::default()
     });

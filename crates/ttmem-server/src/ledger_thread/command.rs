@@ -89,7 +89,7 @@ pub(crate) enum ProcessCommand {
 /// they are applied.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Arc<Vec<Event>>,
     /// Whether they were read from its memory after its death.
     pub(crate) recovered: bool,
     pub(super) applied: usize,
@@ -98,9 +98,11 @@ pub(crate) struct Reports {
 }
 
 impl From<Vec<Event>> for Reports {
-    fn from(events: Vec<Event>) -> Self {
+    fn from(mut events: Vec<Event>) -> Self {
+        // They are kept for long: room for a full batch must not be kept for a single event.
+        events.shrink_to_fit();
         Self {
-            events,
+            events: Arc::new(events),
             ..Self::default()
         }
     }
@@ -119,7 +121,9 @@ impl Command {
     /// About what it takes while it waits.
     pub(super) fn memory_bytes(&self) -> usize {
         let beside = match self {
-            Self::Process(_, ProcessCommand::Events(reports)) => size_of_val(&*reports.events),
+            Self::Process(_, ProcessCommand::Events(reports)) => {
+                size_of_val(reports.events.as_slice())
+            }
             Self::Process(_, ProcessCommand::Define(definitions)) => {
                 definitions.iter().map(definition_bytes).sum()
             }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use ttmem_ledger::{Released, View};
 
 #[derive(Clone, Debug)]
-pub struct LedgerHandle {
+pub(crate) struct LedgerHandle {
     commands: Commands,
     published: Published,
 }
@@ -70,6 +70,11 @@ impl LedgerHandle {
     #[must_use]
     pub(crate) fn wait_for_view(&self) -> Option<Arc<View>> {
         self.request_view().blocking_recv().ok()
+    }
+
+    /// Has the thread look whether something is to be done besides commands.
+    pub(crate) fn wake(&self) {
+        self.commands.request_view();
     }
 
     fn request_view(&self) -> oneshot::Receiver<Arc<View>> {

@@ -27,6 +27,7 @@ use crate::freed_memory;
 use crate::hardware::KnownDevice;
 use crate::journal::{Journal, NamedBatch};
 use crate::log::{DumpKind, LogEntry, LogHandle, Note};
+use crate::recorder::Tap;
 use crossbeam_channel::Sender;
 pub(crate) use published::Publisher;
 use queue::Queue;
@@ -37,6 +38,7 @@ use std::thread::JoinHandle;
 
 use ttmem_event::wire::Frame;
 use ttmem_ledger::{Account, Effect, Ledger, Limits, View};
+use ttmem_record::Input;
 
 /// Log entries handed over at once.
 const LOG_BATCH: usize = 4096;
@@ -74,6 +76,8 @@ pub(crate) struct LedgerThreadConfig {
     /// The server's own user, who may forget any process.
     pub(crate) uid: u32,
     pub(crate) journal: Journal,
+    /// Who records what the ledger is given.
+    pub(crate) taps: Vec<Tap>,
 }
 
 pub(crate) fn start(config: LedgerThreadConfig) -> std::io::Result<(LedgerHandle, JoinHandle<()>)> {
@@ -120,6 +124,7 @@ struct LedgerThread {
     dropper: Sender<Account>,
     /// Marks that readers have set.
     marks: u64,
+    taps: Vec<Tap>,
 }
 
 /// How much a command cost, and what is left of it.
@@ -134,6 +139,9 @@ impl LedgerThread {
         for device in &config.devices {
             ledger.configure_device(device.facts.clone());
         }
+        let mut config = config;
+        let mut taps = std::mem::take(&mut config.taps);
+        taps.iter_mut().for_each(|tap| tap.resume(&ledger, false));
         Self {
             config,
             ledger,
@@ -150,19 +158,28 @@ impl LedgerThread {
             recovering: 0,
             dropper: start_dropper(),
             marks: 0,
+            taps,
         }
     }
 
     fn run(mut self) {
         self.serve();
         self.flush();
+        let ledger = &self.ledger;
+        // What is missing there is missing, but it ends as the ledger does.
+        self.taps
+            .iter_mut()
+            .for_each(|tap| tap.resume(ledger, true));
+        self.taps.clear();
         let (reports, processes) = self.queue.left_over();
         if reports > 0 {
             self.config.log.error(format!(
                 "stopped before {reports} reports of {processes} processes were applied"
             ));
         }
-        self.print(DumpKind::Summary);
+        if !self.config.log.options.quiet {
+            self.print(DumpKind::Summary);
+        }
     }
 
     /// Does what comes until it is stopped, and of what waits then a bounded part.
@@ -173,6 +190,7 @@ impl LedgerThread {
                 // Nothing to do: those who wait for answers, lines or views get them now.
                 self.flush();
                 self.publish_if_requested();
+                self.tend_taps();
                 if self.queue.is_stopping() {
                     break;
                 }
@@ -195,6 +213,7 @@ impl LedgerThread {
         let work = self.ledger.work();
         let Done { units, rest } = self.execute(command, budget);
         let units = units + (self.ledger.work() - work);
+        self.tend_taps();
         self.answered |= self.queue.done(units, rest);
         self.view_debt = self.view_debt.saturating_sub(units);
         if self.view_debt == 0 {
@@ -207,6 +226,26 @@ impl LedgerThread {
             self.flush();
         }
         Some(units)
+    }
+
+    /// Hands a change that was made to those who record.
+    fn record(&mut self, input: impl FnOnce() -> Input) {
+        if self.taps.is_empty() {
+            return;
+        }
+        let (time, input) = (crate::clock::unix_nanos(), input());
+        for tap in &mut self.taps {
+            tap.push(time, input.clone());
+        }
+    }
+
+    /// Gives recordings that broke off a state to go on from, and forgets those that have ended.
+    fn tend_taps(&mut self) {
+        let ledger = &self.ledger;
+        self.taps.retain_mut(|tap| {
+            tap.resume(ledger, false);
+            tap.is_open()
+        });
     }
 
     fn publish_if_requested(&mut self) {
@@ -236,8 +275,12 @@ impl LedgerThread {
         match command {
             Command::Join(process, identity, claimed_pid) => {
                 let (pid, name) = (identity.pid, identity.name.to_string());
-                let slot = self.ledger.join(identity);
+                let slot = self.ledger.join(identity.clone());
                 self.ledger.set_claimed_pid(slot, claimed_pid);
+                self.record(|| Input::Join {
+                    identity,
+                    claimed_pid,
+                });
                 self.slots.insert(process, slot);
                 self.note(Note::ProcessJoined { pid, name });
             }
@@ -302,7 +345,14 @@ impl LedgerThread {
                 self.marks += 1;
                 // What the server's user sets is meant for everybody, as what root sets.
                 let user = if uid == self.config.uid { 0 } else { uid };
-                self.ledger.set_mark(user, time, name, self.marks);
+                let number = self.marks;
+                self.ledger.set_mark(user, time, Arc::clone(&name), number);
+                self.record(|| Input::SetMark {
+                    user,
+                    time,
+                    name,
+                    number,
+                });
                 reply.send(self.marks).ok();
             }
         }

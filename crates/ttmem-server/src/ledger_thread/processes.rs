@@ -11,7 +11,9 @@ use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{
     Anomalies, Change, Departure, Effect, Leaving, ProcessState, Released, Resync, Resyncing,
+    is_same_user,
 };
+use ttmem_record::Input;
 
 impl LedgerThread {
     /// Changes what is known of a process; what that cost, and what is left to do.
@@ -26,6 +28,11 @@ impl LedgerThread {
             ProcessCommand::State(state, connections) => {
                 let before = self.ledger.set_state(slot, state);
                 self.ledger.set_connections(slot, connections);
+                self.record(|| Input::SetState {
+                    process: slot,
+                    state,
+                    connections,
+                });
                 let pid = self.pid(slot);
                 match (before, state) {
                     (Some(ProcessState::Detached), ProcessState::Live) => {
@@ -41,13 +48,24 @@ impl LedgerThread {
                     // A refusal is counted where it happens.
                     let _refused = self.ledger.define(slot, definition);
                 }
+                self.record(|| Input::Define {
+                    process: slot,
+                    definitions: Arc::new(definitions),
+                });
             }
             ProcessCommand::Events(reports) => {
                 let (units, rest) = self.apply_and_record(slot, reports, budget);
                 return (units, rest.map(ProcessCommand::Events));
             }
             ProcessCommand::Recover(recovery) => return self.recover(slot, recovery, budget),
-            ProcessCommand::Refuse(anomaly, count) => self.ledger.refuse(slot, anomaly, count),
+            ProcessCommand::Refuse(anomaly, count) => {
+                self.ledger.refuse(slot, anomaly, count);
+                self.record(|| Input::Refuse {
+                    process: slot,
+                    anomaly,
+                    count,
+                });
+            }
             ProcessCommand::Lost {
                 gone_events,
                 lost_events,
@@ -63,7 +81,10 @@ impl LedgerThread {
                     self.apply_and_record(slot, reports, u64::MAX);
                 }
             }
-            ProcessCommand::ResyncBegan => self.ledger.set_resyncing(slot, true),
+            ProcessCommand::ResyncBegan => {
+                self.ledger.set_resyncing(slot, true);
+                self.record(|| Input::BeginResync { process: slot });
+            }
             ProcessCommand::Resync(resync, memory) => {
                 let Some(begun) = self.ledger.begin_resync(slot) else {
                     self.answer(Answer::Resynced(memory));
@@ -77,6 +98,11 @@ impl LedgerThread {
             }
             ProcessCommand::Incomplete(reason, count) => {
                 self.ledger.mark_incomplete(slot, reason, count);
+                self.record(|| Input::MarkIncomplete {
+                    process: slot,
+                    reason,
+                    count,
+                });
             }
             // Its slot is given up: see `execute`.
             ProcessCommand::Depart(..) | ProcessCommand::Departing(..) => {}
@@ -97,6 +123,10 @@ impl LedgerThread {
         if !ledger.go_on_with_resync(slot, &resync, &mut begun, budget) {
             return Some(ProcessCommand::Resyncing(resync, memory, begun));
         }
+        self.record(|| Input::Resync {
+            process: slot,
+            resync: Arc::new(resync),
+        });
         self.answer(Answer::Resynced(memory));
         None
     }
@@ -216,7 +246,7 @@ impl LedgerThread {
                 // With their names: the process may be gone when they are written.
                 if let Some(process) = self.ledger.process(batch.slot) {
                     let logical_id = |device| self.ledger.logical_id(device);
-                    let names = Names::of(process, logical_id, &batch.events);
+                    let names = Names::of(process, logical_id, batch.events.iter());
                     self.batched_events += batch.events.len();
                     self.batches.push(NamedBatch { batch, names });
                 }
@@ -230,6 +260,7 @@ impl LedgerThread {
         let mut counts = self.anomaly_counts(slot).cloned().unwrap_or_default();
         let (first, work) = (reports.applied, self.ledger.work());
         let mut units = 0;
+        let mut unfinished = None;
         for (index, event) in reports.events.iter().enumerate().skip(first) {
             if units + (self.ledger.work() - work) >= budget {
                 break;
@@ -238,6 +269,7 @@ impl LedgerThread {
             let left = budget - units - (self.ledger.work() - work);
             let outcome = self.ledger.apply_within(slot, event, effects, left);
             if outcome == Ok(false) {
+                unfinished = Some((*event, left));
                 break;
             }
             units += EVENT_UNITS;
@@ -262,6 +294,23 @@ impl LedgerThread {
             }
         }
         self.collect_entries(slot);
+        if reports.applied > first {
+            self.record(|| {
+                Input::Apply(ttmem_record::Batch {
+                    process: slot,
+                    recovered: reports.recovered,
+                    events: Arc::clone(&reports.events),
+                    range: first..reports.applied,
+                })
+            });
+        }
+        if let Some((event, work)) = unfinished {
+            self.record(|| Input::ApplyPart {
+                process: slot,
+                event,
+                work,
+            });
+        }
         units
     }
 
@@ -339,6 +388,11 @@ impl LedgerThread {
         let logical_id = |device| self.ledger.logical_id(device);
         self.config.journal.depart(slot, known, logical_id);
         let (exit, account) = self.ledger.leave(slot, leaving, departure, time)?;
+        self.record(|| Input::Depart {
+            process: slot,
+            departure,
+            time,
+        });
         // Without room there it is dropped here.
         let _full = self.dropper.try_send(account);
         self.note(Note::ProcessDeparted { pid, exit });
@@ -359,7 +413,7 @@ impl LedgerThread {
         if found.is_empty() {
             return Err(ForgetError::Unknown(pid));
         }
-        let may = |owner: u32| uid == 0 || uid == self.config.uid || uid == owner;
+        let may = |owner: u32| uid == 0 || uid == self.config.uid || is_same_user(uid, owner);
         if !found.iter().all(|(_number, owner)| may(*owner)) {
             return Err(ForgetError::NotAllowed(pid));
         }

@@ -1,6 +1,7 @@
 //! The thread with a log of its own, and what it keeps of events.
 
 mod fairness;
+mod recorded;
 
 use super::*;
 use crate::log::{Log, LogFileOptions, LogFormat, LogOptions, LogTarget};
@@ -31,6 +32,7 @@ fn contradicted(format: LogFormat, quiet: bool) -> (String, Vec<Option<String>>)
         wake: Arc::new(rustix::event::eventfd(0, flags).unwrap()),
         uid: 0,
         journal,
+        taps: Vec::new(),
     };
     let (ledger, thread) = start(config).unwrap();
     let identity = ProcessIdentity {

@@ -24,3 +24,4 @@ pub use entry::{FailedNote, LogEntry, Note, NotedDevice};
 pub use output::{DEFAULT_MAX_BYTES, DEFAULT_MAX_FILES, LogFileOptions, OpenLogFileError};
 pub use queue::LogHandle;
 pub use threads::{Log, LogFormat, LogOptions, LogTarget, StartLogError};
+pub(crate) use writer::with_causes;

@@ -32,6 +32,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
             id,
             bytes,
             references,
+            ..
         } => {
             let class = class.name();
             write!(

@@ -264,7 +264,7 @@ fn line_count(text: &[u8]) -> u64 {
 }
 
 /// An error and what caused it, on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

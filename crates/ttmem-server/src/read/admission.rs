@@ -8,16 +8,23 @@
 //! what a page has as an image, a frame or a link; `Sec-Fetch-Site` is sent with those as well, by
 //! browsers of today, to loopback addresses and `localhost`. Old ones, and all of them under another
 //! name of this machine, are stopped by the token alone.
+//!
+//! The page's own files hold no data: they need no token, and a person may follow a link to the page from
+//! anywhere. Scripts, frames and images of other pages get nothing of it all the same.
 
 use super::http::Refusal;
+use super::page;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use std::net::IpAddr;
 use ttmem_api::{Token, routes};
 
 /// From where a page asks, in a browser's words.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
+/// What for: `document` is a page that a person goes to, in a tab of its own.
+const SEC_FETCH_DEST: &str = "sec-fetch-dest";
 
 /// On whose behalf a request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +78,8 @@ impl Admission {
         here: IpAddr,
     ) -> Result<Principal, Refusal> {
         let host = self.own_host(request, here)?;
-        if is_of_another_page(request.headers(), &host) {
+        let is_link = is_link_to_page(request);
+        if !is_link && is_of_another_page(request.headers(), &host) {
             let detail = "requests of other web pages are not answered";
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
@@ -82,8 +90,9 @@ impl Admission {
         match &self.token {
             None => Ok(Principal::Anonymous),
             Some(token) if shows(request.headers(), token) => Ok(Principal::Bearer),
-            // Whether the server is up is asked by programs that have no secrets.
-            Some(_token) if request.uri().path() == routes::HEALTH => Ok(Principal::Anonymous),
+            // Whether the server is up is asked by programs that have no secrets; the page asks for the
+            // token itself.
+            Some(_token) if is_public(request.uri().path()) => Ok(Principal::Anonymous),
             Some(_token) => Err(Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
@@ -134,6 +143,21 @@ impl Admission {
         }
         name == "localhost" || self.hosts.contains(&name)
     }
+}
+
+/// Whether everybody may have what a path names, with or without the token.
+fn is_public(path: &str) -> bool {
+    path == routes::HEALTH || page::is_file(path)
+}
+
+/// Whether a person follows a link to the page, from wherever: a browser opens it in a tab, where the
+/// page with the link reads nothing.
+fn is_link_to_page<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    let mut kinds = headers.get_all(SEC_FETCH_DEST).iter();
+    let is_document = kinds.next().is_some_and(|kind| kind == "document") && kinds.next().is_none();
+    let is_get = request.method() == Method::GET;
+    is_get && is_document && request.uri().path() == page::PAGE && !headers.contains_key(ORIGIN)
 }
 
 /// Whether a browser asks for a web page that is not this server's.
@@ -296,7 +320,49 @@ mod tests {
             ("authorization", "Bearer s3cret"),
             ("sec-fetch-site", "cross-site"),
         ];
-        assert_eq!(asked(Some("s3cret"), "/", &headers), Err(403));
+        assert_eq!(asked(Some("s3cret"), routes::SNAPSHOT, &headers), Err(403));
+    }
+
+    #[test]
+    fn a_person_may_follow_a_link_to_the_page_and_no_page_may_embed_it() {
+        let own = ("host", "127.0.0.1:9400");
+        let asked = |target: &str, dest: &str, more: &[(&'static str, &'static str)]| {
+            let mut headers = vec![own, ("sec-fetch-site", "cross-site")];
+            headers.push(("sec-fetch-dest", dest));
+            headers.extend_from_slice(more);
+            asked(Some("s3cret"), target, &headers)
+        };
+        assert_eq!(asked("/", "document", &[]), Ok(Principal::Anonymous));
+        for dest in [
+            "iframe", "frame", "script", "image", "empty", "object", "Document", "",
+        ] {
+            assert_eq!(asked("/", dest, &[]), Err(403), "{dest:?}");
+        }
+        // A form that posts, and whatever is no page.
+        let origin = ("origin", "http://evil.example");
+        assert_eq!(asked("/", "document", &[origin]), Err(403));
+        for target in [routes::SNAPSHOT, routes::EVENTS, "/assets/index.js", "//"] {
+            assert_eq!(asked(target, "document", &[]), Err(403), "{target}");
+        }
+        let twice = ("sec-fetch-dest", "document");
+        assert_eq!(asked("/", "document", &[twice]), Err(403));
+    }
+
+    #[test]
+    fn the_pages_files_need_no_token_and_its_documents_do() {
+        let asked = |target: &str| asked(Some("s3cret"), target, &[("host", "localhost")]);
+        for target in ["/", "/assets/index-1.js", "/?at=now"] {
+            assert_eq!(asked(target), Ok(Principal::Anonymous), "{target}");
+        }
+        for target in [
+            "/assets",
+            "/api/v1/snapshot",
+            "/index.html",
+            "//assets/x",
+            "/./",
+        ] {
+            assert_eq!(asked(target), Err(401), "{target}");
+        }
     }
 
     #[test]

@@ -52,19 +52,19 @@ pub(super) fn bounded(
 
 pub(super) fn get_snapshot(context: &Context, NoQuery {}: NoQuery) -> Result<Snapshot, Refusal> {
     let view = context.view()?;
-    let facts = (context.state.facts)();
-    Ok(snapshot::snapshot(&view, &context.geometry(&view), facts))
+    let (geometry, facts) = (context.geometry(&view), context.facts());
+    Ok(snapshot::snapshot(&view, &geometry, facts, context.host()))
 }
 
 pub(super) fn get_device(context: &Context, NoQuery {}: NoQuery) -> Result<DeviceDetail, Refusal> {
     let view = context.view()?;
     let (index, geometry) = (context.device_in(&view)?, context.geometry(&view));
-    let time = context.time();
-    Ok(snapshot::device_detail(&view, &geometry, index, time))
+    let when = (context.time(), context.host());
+    Ok(snapshot::device_detail(&view, &geometry, index, when))
 }
 
 pub(super) fn get_processes(context: &Context, NoQuery {}: NoQuery) -> Result<Processes, Refusal> {
-    let (processes, _left_out) = snapshot::processes(&*context.view()?);
+    let (processes, _left_out) = snapshot::processes(&*context.view()?, context.host());
     Ok(Processes {
         schema: SCHEMA,
         time: context.time(),
@@ -253,7 +253,11 @@ pub(super) struct HistoryQuery {
 pub(super) fn get_history(context: &Context, query: HistoryQuery) -> Result<History, Refusal> {
     let longest = Histories::longest_seconds();
     let seconds = bounded("seconds", query.seconds, DEFAULT_HISTORY, longest)?;
-    Ok(context.state.histories.document(context.time(), seconds))
+    if let Some(moment) = &context.moment {
+        return Ok(context.recorded()?.history(moment, seconds)?);
+    }
+    let histories = &context.live()?.histories;
+    Ok(histories.document(context.time(), seconds))
 }
 
 const DEFAULT_LAST: u32 = 100;
@@ -272,8 +276,12 @@ pub(super) struct LastQuery {
 
 pub(super) fn get_last(context: &Context, query: LastQuery) -> Result<LastEvents, Refusal> {
     let count = bounded("count", query.count, DEFAULT_LAST, MAX_LAST)?;
+    if let Some(moment) = &context.moment {
+        let (view, which) = (context.view()?, (count as usize, query.pid));
+        return Ok(context.recorded()?.last(moment, &view, which)?);
+    }
     // The view comes second: it knows all that these events refer to.
-    let last = context.state.journal.last(count as usize, query.pid);
+    let last = context.live()?.journal.last(count as usize, query.pid);
     Ok(last.document(&*context.view()?))
 }
 
@@ -292,6 +300,7 @@ pub(super) struct MarkQuery {
 }
 
 pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, Refusal> {
+    let live = context.live()?;
     let uid = context.who.may_mark()?;
     let name = query.name.unwrap_or_default();
     if name.chars().count() > MAX_MARK_CHARS || name.contains(char::is_control) {
@@ -301,8 +310,9 @@ pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, R
         return Err(Refusal::bad_request(detail));
     }
     let time = context.time();
-    let ledger = &context.state.ledger;
-    let number = ledger.mark(uid, name.as_str().into(), time.unix_nanos());
+    let number = live
+        .ledger
+        .mark(uid, name.as_str().into(), time.unix_nanos());
     let number = number.ok_or_else(Refusal::stopping)?;
     let mark = Mark { name, number, time };
     Ok(Marked {
@@ -319,9 +329,10 @@ pub(super) struct ForgetQuery {
 
 pub(super) fn post_forget(context: &Context, query: ForgetQuery) -> Result<Forgotten, Refusal> {
     let ForgetQuery { pid } = query;
+    let live = context.live()?;
     let uid = context.who.user()?;
     let time = context.time().unix_nanos();
-    let forgotten = context.state.ledger.forget(pid, uid, time);
+    let forgotten = live.ledger.forget(pid, uid, time);
     let released = forgotten.map_err(|error| match error {
         ForgetError::Unknown(_) => Refusal::unknown("unknown_pid", error),
         ForgetError::NotAllowed(_) => Refusal::not_allowed(error),
@@ -357,10 +368,15 @@ pub(super) async fn get_events(
     uri: Uri,
 ) -> Result<Response, Refusal> {
     let query: EventsQuery = parsed_query(&uri)?;
+    let live = state.live.clone().ok_or_else(|| {
+        let detail =
+            "this is a recording, in which nothing happens: ask for the last events at an instant";
+        Refusal::unknown("no_events", detail)
+    })?;
     let known = headers.get(LAST_EVENT_ID);
     let known = known.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     // A browser that reconnects asks as before, and says in the header where it was.
-    let newest = |last| state.journal.newest().saturating_sub(u64::from(last));
+    let newest = |last| live.journal.newest().saturating_sub(u64::from(last));
     let after = query.after.or(known).or(query.last.map(newest));
     let permits = &requester.connection.permits;
     let (permit, timeout) = (
@@ -369,7 +385,7 @@ pub(super) async fn get_events(
     );
     let started = (state.facts)().server.started;
     let audience = state.names.audience(requester.who);
-    let streams = Streams::new(state.ledger, state.journal, audience);
+    let streams = Streams::new(live.ledger.clone(), live.journal.clone(), audience);
     let (body, ended) = streams.open(after, started, permit, timeout);
     requester.connection.stream(ended);
     let mut response = Response::new(Body::new(body));

@@ -33,7 +33,20 @@ static USERS: LazyLock<Mutex<Users>> = LazyLock::new(Mutex::default);
 /// By number: when it was read, and the name if there is one.
 type Users = HashMap<u64, (Instant, Option<String>)>;
 
-pub(super) fn process(pid: u32) -> HostProcess {
+/// What a host says of a process.
+pub(super) type HostOf = fn(&ProcessIdentity) -> Option<HostProcess>;
+
+/// What this host says of a process that runs.
+pub(super) fn process(identity: &ProcessIdentity) -> Option<HostProcess> {
+    identity.pid.map(of_pid)
+}
+
+/// What was recorded of a process: nobody else's who has its pid now.
+pub(super) fn recorded_process(identity: &ProcessIdentity) -> Option<HostProcess> {
+    identity.pid.map(|_pid| gone_process(identity))
+}
+
+fn of_pid(pid: u32) -> HostProcess {
     let now = Instant::now();
     let mut known = lock(&KNOWN);
     if let Some((read, process)) = known.get(&pid)
@@ -116,7 +129,7 @@ mod tests {
 
     #[test]
     fn this_process_is_known_to_its_host() {
-        let own = process(std::process::id());
+        let own = of_pid(std::process::id());
         let name = std::env::args().next().expect("a name");
         assert!(own.command.expect("a command").starts_with(&name));
         assert!(own.rss_bytes > Some(1 << 16), "{:?}", own.rss_bytes);

@@ -6,6 +6,7 @@ use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::journal::Journal;
 use crate::ledger_thread::LedgerHandle;
+use crate::recorded::{Recorded, RecordedError};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,16 +14,26 @@ use std::fmt;
 use std::sync::Arc;
 use ttmem_api::{Problem, SCHEMA, escape_json};
 use ttmem_ledger::Audience;
+use ttmem_record::ReadError;
 
 #[derive(Clone)]
 pub struct ReadState {
-    pub ledger: LedgerHandle,
+    /// What happens now; `None` where a recording is all there is.
+    pub(crate) live: Option<Live>,
+    /// What was recorded, where anything is.
+    pub(crate) recorded: Option<Recorded>,
     /// What the server knows about itself, asked once per request.
     pub facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
     pub geometry: GeometryCache,
+    pub names: NamePolicy,
+}
+
+/// What readers learn of what happens now.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) ledger: LedgerHandle,
     pub(crate) histories: Histories,
     pub(crate) journal: Journal,
-    pub names: NamePolicy,
 }
 
 /// Who is shown names, commands and lines of processes.
@@ -48,7 +59,8 @@ impl NamePolicy {
 impl fmt::Debug for ReadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadState")
-            .field("ledger", &self.ledger)
+            .field("live", &self.live)
+            .field("recorded", &self.recorded)
             .finish_non_exhaustive()
     }
 }
@@ -94,6 +106,13 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "not_allowed", detail)
     }
 
+    /// Nothing is recorded here.
+    pub(super) fn no_recording() -> Self {
+        let detail = "this server has no recording to look back into: serve --record makes one, \
+                      and replay shows one";
+        Self::unknown("no_recording", detail)
+    }
+
     pub(super) fn stopping() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -120,6 +139,19 @@ impl Refusal {
         // Two strings and a number always have a JSON form.
         let body = serde_json::to_string(&problem).unwrap_or_default();
         escape_json(body).into_bytes()
+    }
+}
+
+impl From<RecordedError> for Refusal {
+    fn from(error: RecordedError) -> Self {
+        match error {
+            RecordedError::Nothing => Self::unknown("no_recording", error),
+            RecordedError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error),
+            RecordedError::Read(ReadError::Io(_)) => Self::internal(error.in_words()),
+            RecordedError::Read(_) | RecordedError::Open { .. } => {
+                Self::unknown("unreadable", error.in_words())
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use ttmem_ledger::{Holder, Shares};
+use ttmem_ledger::{Holder, Shares, UNKNOWN_USER};
 
 /// What the readers of one listener may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Drop for Permit {
 
 /// Readers over TCP.
 const NOBODY: Holder = Holder {
-    uid: u32::MAX,
+    uid: UNKNOWN_USER,
     process: 0,
 };
 
@@ -102,6 +102,8 @@ pub(super) struct Permits {
     pub(super) limits: HttpLimits,
     requests: Pool,
     documents: Arc<Semaphore>,
+    /// Those of them that may be about the past.
+    past: Arc<Semaphore>,
     streams: Pool,
 }
 
@@ -111,6 +113,7 @@ impl Permits {
             limits,
             requests: Pool::new(limits.requests),
             documents: Arc::new(Semaphore::new(limits.documents)),
+            past: Arc::new(Semaphore::new(limits.documents.saturating_sub(1).max(1))),
             streams: Pool::new(limits.streams),
         })
     }
@@ -120,10 +123,15 @@ impl Permits {
         self.requests.take(holder).ok_or_else(Refusal::busy)
     }
 
-    /// Waits until a document may be made.
-    pub(super) async fn document(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes it.
-        Arc::clone(&self.documents).acquire_owned().await.ok()
+    /// Waits until a document may be made. Those that look back wait for each other: one of the permits is
+    /// always left for what is true now.
+    pub(super) async fn document(&self, looks_back: bool) -> [Option<OwnedSemaphorePermit>; 2] {
+        // Nobody closes them.
+        let past = match looks_back {
+            true => Arc::clone(&self.past).acquire_owned().await.ok(),
+            false => None,
+        };
+        [past, Arc::clone(&self.documents).acquire_owned().await.ok()]
     }
 
     /// For a stream, until it ends.

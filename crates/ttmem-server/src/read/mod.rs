@@ -21,6 +21,8 @@ mod leaks;
 mod limits;
 mod of_process;
 mod openapi;
+mod over_time;
+mod page;
 mod peak;
 mod pending;
 mod program_rows;
@@ -37,9 +39,12 @@ mod tests;
 
 pub use connection::{HttpThread, StartHttpError, refuse};
 pub use geometry_cache::GeometryCache;
+pub(crate) use http::Live;
 pub use http::{NamePolicy, ReadState};
 pub use limits::HttpLimits;
 pub(crate) use limits::Permit;
+pub use page::report_page;
+pub(crate) use peak::of as peak_of;
 pub use snapshot::ServerFacts;
 pub use tcp::{BindHttpError, BoundHttp, HttpConfig};
 

@@ -1,8 +1,8 @@
 //! The description of the read API for programs, in OpenAPI 3.1, made of the routes and their types.
 
-use super::routes::Route;
-use schemars::SchemaGenerator;
+use super::routes::{AtQuery, Route};
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use ttmem_api::{Problem, SchemaVersion, routes};
 
@@ -26,6 +26,12 @@ const DEVICE_REFUSALS: [(u16, &str); 2] = [
     (404, "There is no such thing."),
     (409, "Several devices have this logical id."),
 ];
+
+/// Why a path that takes an instant may refuse a request besides.
+const INSTANT_REFUSAL: (u16, &str) = (
+    404,
+    "With `at`: nothing is recorded, or the instant cannot be read.",
+);
 
 /// Describes routes and every type in their answers.
 pub(super) fn describe(routes: &[Route]) -> Value {
@@ -79,6 +85,10 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         .trim_end_matches(DEVICE);
     let operation_id = operation_id.trim_matches('/').replace('/', "_");
     let mut parameters = query_parameters(&query);
+    if route.takes_at {
+        let at = AtQuery::json_schema(generator).to_value();
+        parameters.extend(query_parameters(&at));
+    }
     if names_device {
         parameters.push(json!({
             "name": "device",
@@ -98,7 +108,10 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     }
     let mut responses = Map::new();
     let of_device = DEVICE_REFUSALS.iter().filter(|_refusal| names_device);
-    let refusals = REFUSALS.iter().chain(of_device).chain(&route.refusals);
+    let of_instant = [INSTANT_REFUSAL];
+    let of_instant = of_instant.iter().filter(|_refusal| route.takes_at);
+    let refusals = REFUSALS.iter().chain(of_instant).chain(of_device);
+    let refusals = refusals.chain(&route.refusals);
     for (code, reason) in refusals {
         responses.insert(code.to_string(), refusal(*code, reason, &problem));
     }

@@ -25,6 +25,19 @@ pub(super) fn gauge(of: PeakOf) -> Option<GaugeKind> {
     })
 }
 
+/// The word for a gauge.
+pub(crate) fn of(gauge: GaugeKind) -> PeakOf {
+    match gauge {
+        GaugeKind::Class(Class::Dram) => PeakOf::Dram,
+        GaugeKind::Class(Class::L1) => PeakOf::L1,
+        GaugeKind::Class(Class::L1Small) => PeakOf::L1Small,
+        GaugeKind::Class(Class::Trace) => PeakOf::Trace,
+        GaugeKind::Class(Class::System) => PeakOf::System,
+        GaugeKind::Cb => PeakOf::Cb,
+        GaugeKind::Kernel => PeakOf::Kernel,
+    }
+}
+
 /// Groups by operation and line of Python, the most bytes first: calls that differ further out are
 /// one group.
 fn by_line(groups: &[ttmem_ledger::PeakGroup]) -> Vec<PeakGroup> {

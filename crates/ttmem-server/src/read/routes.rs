@@ -11,8 +11,13 @@ use super::handlers::{
     get_events, get_failures, get_history, get_kernels, get_l1_map, get_last, get_leaks, get_left,
     get_peak, get_processes, get_programs, get_snapshot, post_forget, post_mark,
 };
-use super::http::{ReadState, Refusal, json};
+use super::host::{self, HostOf};
+use super::http::{Live, ReadState, Refusal, json};
 use super::openapi;
+use super::over_time::{get_allocations, get_recording, get_timeline};
+use super::page;
+use super::snapshot::ServerFacts;
+use crate::recorded::{Moment, Recorded};
 use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Query, State};
@@ -20,13 +25,14 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use ttmem_api::routes::{
-    BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH, HISTORY,
-    KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY, SNAPSHOT,
+    ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH,
+    HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY,
+    RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::{Audience, Device, Geometry, View};
@@ -39,6 +45,8 @@ pub(super) struct Route {
     pub(super) method: &'static str,
     pub(super) path: String,
     pub(super) summary: &'static str,
+    /// Whether it is a document of one instant, which `at` may name.
+    pub(super) takes_at: bool,
     /// An object with a property for each parameter of the query.
     pub(super) query: fn(&mut SchemaGenerator) -> Schema,
     pub(super) media_type: &'static str,
@@ -92,17 +100,37 @@ pub(super) fn table() -> Vec<Route> {
         ),
         document("get", HISTORY, "Totals over time", get_history),
         document("get", LAST, "The last events", get_last),
+        timeless(
+            RECORDING,
+            "Which instants can be looked back at",
+            get_recording,
+        )
+        .refuses(404, "Nothing is recorded."),
+        timeless(
+            of_device(TIMELINE),
+            "A class of a device over time",
+            get_timeline,
+        ),
+        timeless(
+            of_device(ALLOCATIONS),
+            "Where buffers lay, and how long",
+            get_allocations,
+        ),
         document("post", FORGET, "Drop what a process holds", post_forget)
-            .refuses(403, "Not allowed to this user, nor to anybody over TCP.")
+            .refuses(
+                403,
+                "Not allowed to this user, nor to anybody over TCP, nor in a recording.",
+            )
             .refuses(404, "No such process is known."),
         document("post", MARK, "Set a mark", post_mark).refuses(
             403,
-            "Over TCP: without a token, or asked by another web page.",
+            "Over TCP: without a token, or asked by another web page. In a recording.",
         ),
         Route {
             query: EventsQuery::json_schema,
             ..other::<StreamMessage>(EVENTS, "text/event-stream", "What happens", get(get_events))
         }
+        .refuses(404, "This is a recording: nothing happens.")
         .refuses(429, "Too many readers follow the events."),
         other::<String>(
             HEALTH,
@@ -130,7 +158,8 @@ fn of_device(path: &str) -> String {
 }
 
 pub(super) fn router(state: ReadState) -> Router {
-    let mut router = Router::new();
+    // Files, no documents: programs have nothing to read there.
+    let mut router = page::router();
     for route in table() {
         router = router.route(&route.path, route.methods);
     }
@@ -142,12 +171,34 @@ pub(super) fn router(state: ReadState) -> Router {
 
 type Handler<Q, T> = fn(&Context, Q) -> Result<T, Refusal>;
 
-/// A path that is answered with a document.
+/// A path that is answered with a document of no single instant.
+fn timeless<Q, T>(path: impl Into<String>, summary: &'static str, handler: Handler<Q, T>) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    T: Serialize + JsonSchema + 'static,
+{
+    answering("get", path, summary, (handler, false))
+}
+
+/// A path that is answered with a document: of now, or where it is read only of any instant.
 fn document<Q, T>(
     method: &'static str,
     path: impl Into<String>,
     summary: &'static str,
     handler: Handler<Q, T>,
+) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    T: Serialize + JsonSchema + 'static,
+{
+    answering(method, path, summary, (handler, method == "get"))
+}
+
+fn answering<Q, T>(
+    method: &'static str,
+    path: impl Into<String>,
+    summary: &'static str,
+    handler: (Handler<Q, T>, bool),
 ) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
@@ -162,8 +213,10 @@ where
         "post" => post(answering),
         _get => get(answering),
     };
+    let (_handler, takes_at) = handler;
     Route {
         method,
+        takes_at,
         query: Q::json_schema,
         ..other::<T>(path, "application/json", summary, methods)
     }
@@ -180,6 +233,7 @@ fn other<T: JsonSchema>(
         method: "get",
         path: path.into(),
         summary,
+        takes_at: false,
         query: NoQuery::json_schema,
         media_type,
         answer: SchemaGenerator::subschema_for::<T>,
@@ -199,7 +253,7 @@ impl Route {
 type PathParameters = Result<Path<HashMap<String, String>>, PathRejection>;
 
 async fn answered<Q, T>(
-    handler: Handler<Q, T>,
+    (handler, takes_at): (Handler<Q, T>, bool),
     state: ReadState,
     requester: Requester,
     path: PathParameters,
@@ -209,18 +263,52 @@ where
     Q: DeserializeOwned + Send + 'static,
     T: Serialize + 'static,
 {
-    let query = parsed_query(&uri)?;
+    let (at, query) = if takes_at {
+        let (at, rest) = split_at(&uri)?;
+        (at, parsed_query(&rest)?)
+    } else {
+        (None, parsed_query(&uri)?)
+    };
     let Path(mut path) = path.map_err(|error| Refusal::bad_request(error.body_text()))?;
-    let context = Context {
+    let mut context = Context {
         state,
         who: requester.who,
         device: path.remove("device").unwrap_or_default(),
+        moment: None,
     };
-    let body = blocking(requester, move || {
+    let is_over_time = [RECORDING, TIMELINE, ALLOCATIONS]
+        .iter()
+        .any(|path| uri.path().starts_with(path));
+    // Where there is nothing but a recording, nobody waits for anything else.
+    let looks_back = context.state.live.is_some() && (at.is_some() || is_over_time);
+    let body = blocking(requester, looks_back, move || {
+        if takes_at {
+            context.moment = context.state.moment(at)?;
+        }
         let document = serde_json::to_string(&handler(&context, query)?);
         document.map(escape_json).map_err(Refusal::internal)
     });
     Ok(json(StatusCode::OK, body.await?))
+}
+
+/// The instant of a document; every document of one takes it beside its own parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct AtQuery {
+    /// The instant, where something is recorded; the nearest one that is. Without it: now, or the end
+    /// of a recording that is replayed.
+    at: Option<Timestamp>,
+}
+
+/// The instant that a request names, and the request without it.
+fn split_at(uri: &Uri) -> Result<(Option<Timestamp>, Uri), Refusal> {
+    let AtQuery { at } = parsed_query(uri)?;
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let others: Vec<&str> = pairs
+        .filter(|pair| *pair != "at" && !pair.starts_with("at="))
+        .collect();
+    let rest = format!("/?{}", others.join("&"));
+    let rest = rest.parse().map_err(Refusal::bad_request)?;
+    Ok((at, rest))
 }
 
 pub(super) fn parsed_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Refusal> {
@@ -233,9 +321,10 @@ pub(super) fn parsed_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Refusal>
 /// reader may be gone, so that such work cannot pile up.
 async fn blocking<T: Send + 'static>(
     requester: Requester,
+    looks_back: bool,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let permit = requester.connection.permits.document().await;
+    let permit = requester.connection.permits.document(looks_back).await;
     let task = tokio::task::spawn_blocking(move || {
         let outcome = work();
         drop((permit, requester));
@@ -249,24 +338,80 @@ pub(super) struct Context {
     pub(super) who: Principal,
     /// What the path calls its device; empty where it has none.
     pub(super) device: String,
+    /// The instant of the past that is asked about; `None` for now.
+    pub(super) moment: Option<Arc<Moment>>,
+}
+
+impl ReadState {
+    /// The instant of the past that a request is about; `None` for now.
+    fn moment(&self, at: Option<Timestamp>) -> Result<Option<Arc<Moment>>, Refusal> {
+        if at.is_none() && self.live.is_some() {
+            return Ok(None);
+        }
+        let recorded = self.recorded.as_ref().ok_or_else(Refusal::no_recording)?;
+        Ok(Some(recorded.moment(at)?))
+    }
 }
 
 impl Context {
+    /// What happens now, to change it.
+    pub(super) fn live(&self) -> Result<&Live, Refusal> {
+        let refused = || Refusal::not_allowed("this is a recording: nothing in it can be changed");
+        self.state.live.as_ref().ok_or_else(refused)
+    }
+
+    pub(super) fn recorded(&self) -> Result<&Recorded, Refusal> {
+        let recorded = self.state.recorded.as_ref();
+        recorded.ok_or_else(Refusal::no_recording)
+    }
+
+    pub(super) fn audience(&self) -> Audience {
+        self.state.names.audience(self.who)
+    }
+
     pub(super) fn view(&self) -> Result<Arc<View>, Refusal> {
-        let view = self.state.ledger.wait_for_view();
-        let view = view.ok_or_else(Refusal::stopping)?;
-        Ok(match self.state.names.audience(self.who) {
+        let view = match &self.moment {
+            Some(moment) => Arc::clone(&moment.view),
+            None => {
+                let view = self.live()?.ledger.wait_for_view();
+                view.ok_or_else(Refusal::stopping)?
+            }
+        };
+        Ok(match self.audience() {
             Audience::Everything => view,
             others => Arc::new(view.for_audience(others)),
         })
     }
 
     pub(super) fn geometry(&self, view: &View) -> Arc<Geometry> {
-        self.state.geometry.of(view)
+        match &self.moment {
+            Some(moment) => moment.geometry(),
+            None => self.state.geometry.of(view),
+        }
+    }
+
+    /// What the server knows about itself, at the instant that is asked about.
+    pub(super) fn facts(&self) -> ServerFacts {
+        let facts = (self.state.facts)();
+        match &self.moment {
+            Some(moment) => ServerFacts {
+                time: Timestamp::from_unix_nanos(moment.time),
+                ..facts
+            },
+            None => facts,
+        }
     }
 
     pub(super) fn time(&self) -> Timestamp {
-        (self.state.facts)().time
+        self.facts().time
+    }
+
+    /// What hosts say of processes: of those that run now, while they do.
+    pub(super) fn host(&self) -> HostOf {
+        match &self.moment {
+            Some(_past) => host::recorded_process,
+            None => host::process,
+        }
     }
 
     /// The place of the device that the path names, by its logical id or by its unique id in hex.
@@ -316,7 +461,11 @@ async fn get_ready(
     State(state): State<ReadState>,
     Extension(requester): Extension<Requester>,
 ) -> Result<&'static str, Refusal> {
-    if blocking(requester, move || Ok(state.ledger.catch_up())).await? {
+    let Some(live) = state.live else {
+        // What is recorded was applied long ago.
+        return Ok("ready\n");
+    };
+    if blocking(requester, false, move || Ok(live.ledger.catch_up())).await? {
         Ok("ready\n")
     } else {
         Err(Refusal::stopping())

@@ -329,13 +329,14 @@ pub(super) fn groups(view: &View, selection: &Selection, time: Timestamp) -> Buf
             GroupBy::Process => Key::Number(u64::from(process.index)),
             GroupBy::Class => Key::Word(Some(vocabulary::class(row.class).as_str())),
             GroupBy::Layout => Key::Word(vocabulary::layout(row.layout).map(|word| word.as_str())),
-            GroupBy::Operation | GroupBy::Line | GroupBy::Other => {
+            GroupBy::Operation | GroupBy::Line | GroupBy::Stack | GroupBy::Other => {
                 Key::Text(process.index, row.operation)
             }
         };
         let allocated = Some(Timestamp::from_unix_nanos(row.time));
         let one = BufferGroup {
             key: None,
+            stack: None,
             buffers: 1,
             charged_bytes,
             requested_bytes: row.requested_bytes,
@@ -345,15 +346,20 @@ pub(super) fn groups(view: &View, selection: &Selection, time: Timestamp) -> Buf
         add(&mut found, key, one);
     }
     // The same text of two processes is one group.
-    let mut named: HashMap<Option<String>, BufferGroup> = HashMap::new();
+    let mut named: HashMap<(Option<String>, Option<Vec<String>>), BufferGroup> = HashMap::new();
     found.into_iter().for_each(|(key, group)| {
-        let key = name_of(view, &key, by);
-        add(&mut named, key.clone(), BufferGroup { key, ..group });
+        let (key, stack) = (name_of(view, &key, by), stack_of(view, &key, by));
+        let group = BufferGroup {
+            key: key.clone(),
+            stack: stack.clone(),
+            ..group
+        };
+        add(&mut named, (key, stack), group);
     });
     let mut groups: Vec<BufferGroup> = named.into_values().collect();
     groups.sort_unstable_by(|one, other| {
         let bytes = other.charged_bytes.cmp(&one.charged_bytes);
-        bytes.then_with(|| one.key.cmp(&other.key))
+        bytes.then_with(|| (&one.key, &one.stack).cmp(&(&other.key, &other.stack)))
     });
     let buffers = groups.iter().map(|group| group.buffers).sum();
     let bytes = groups.iter().map(|group| group.charged_bytes);
@@ -384,21 +390,30 @@ fn add<K: Eq + Hash>(groups: &mut HashMap<K, BufferGroup>, key: K, added: Buffer
     group.newest = group.newest.max(added.newest);
 }
 
+/// The Python stack of a group, the outermost frame first.
+fn stack_of(view: &View, key: &Key, by: GroupBy) -> Option<Vec<String>> {
+    let Key::Text(process, text) = key else {
+        return None;
+    };
+    if by != GroupBy::Stack {
+        return None;
+    }
+    let mut frames = rows::python(view.process(*process)?, *text)?;
+    frames.reverse();
+    Some(frames)
+}
+
 fn name_of(view: &View, key: &Key, by: GroupBy) -> Option<String> {
     match key {
         Key::Number(index) if by == GroupBy::Process => {
             let process = view.process(u32::try_from(*index).ok()?)?;
             let identity = &process.facts.identity;
-            let name = vocabulary::text(&identity.name);
-            Some(match identity.pid {
-                Some(pid) => format!("{pid} {name}"),
-                None => name,
-            })
+            Some(vocabulary::process_label(identity.pid, &identity.name))
         }
         Key::Number(bytes) => Some(bytes.to_string()),
         Key::Text(process, text) => {
             let process = view.process(*process)?;
-            if by == GroupBy::Line {
+            if matches!(by, GroupBy::Line | GroupBy::Stack) {
                 rows::python_line(process, *text)
             } else {
                 rows::defined_text(process, *text)

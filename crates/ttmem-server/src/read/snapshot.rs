@@ -4,7 +4,7 @@
 //! and the snapshot says so in its errors; totals are never cut.
 
 use super::device::{Listed, Listings, device};
-use super::host;
+use super::host::{self, HostOf};
 use super::vocabulary;
 use ttmem_api::{
     Anomalies, DeviceDetail, FailureCount, HexId, IncompleteReason, LeakCandidates, Mark,
@@ -61,7 +61,12 @@ impl Budget {
     }
 }
 
-pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> Snapshot {
+pub(super) fn snapshot(
+    view: &View,
+    geometry: &Geometry,
+    facts: ServerFacts,
+    host_of: HostOf,
+) -> Snapshot {
     let ServerFacts {
         time,
         host,
@@ -80,7 +85,7 @@ pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> 
     let devices = devices.map(|(index, listed)| one_device(view, geometry, index, listed));
     let devices = devices.collect();
 
-    let (processes, complaint) = processes(view);
+    let (processes, complaint) = processes(view, host_of);
     errors.extend(complaint);
 
     Snapshot {
@@ -113,12 +118,12 @@ pub(super) fn snapshot(view: &View, geometry: &Geometry, facts: ServerFacts) -> 
 }
 
 /// Every process, and what had to be left out of them.
-pub(super) fn processes(view: &View) -> (Vec<Process>, Option<String>) {
+pub(super) fn processes(view: &View, host_of: HostOf) -> (Vec<Process>, Option<String>) {
     let mut budget = Budget::new(MAX_LISTED);
     let live = view
         .processes
         .iter()
-        .map(|each| process(view, each, &mut budget));
+        .map(|each| process(view, each, &mut budget, host_of));
     let gone = view.departed.iter().map(|each| departed(view, each));
     let processes = live.chain(gone).collect();
     (processes, budget.complaint("devices of processes"))
@@ -137,7 +142,7 @@ pub(super) fn device_detail(
     view: &View,
     geometry: &Geometry,
     index: usize,
-    time: Timestamp,
+    (time, host_of): (Timestamp, HostOf),
 ) -> DeviceDetail {
     let mut listings = Listings::of(view, geometry);
     let device = one_device(view, geometry, index, listings.on_device.swap_remove(index));
@@ -151,7 +156,7 @@ pub(super) fn device_detail(
         let devices = vec![process_device(view.devices.get(index)?, &held.totals)];
         Some(Process {
             devices,
-            ..process(view, each, &mut budget)
+            ..process(view, each, &mut budget, host_of)
         })
     });
     DeviceDetail {
@@ -193,7 +198,7 @@ pub(crate) fn scope(key: &DeviceKey) -> Option<String> {
     }
 }
 
-fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
+fn process(view: &View, process: &ProcessView, budget: &mut Budget, host_of: HostOf) -> Process {
     let (facts, account) = (&process.facts, &process.account);
     let held = account.devices.iter().zip(&process.devices);
     let held = held.filter(|_held| budget.take());
@@ -217,8 +222,7 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget) -> Process {
         connections: facts.connections,
         devices: devices.collect(),
         names_hidden: facts.names_are_hidden,
-        host: facts.identity.pid.map(|pid| {
-            let mut host = host::process(pid);
+        host: host_of(&facts.identity).map(|mut host| {
             host.command = host.command.filter(|_command| !facts.names_are_hidden);
             host
         }),
@@ -346,7 +350,7 @@ fn identified(identity: &ProcessIdentity) -> Process {
         instance: identity.instance.map(vocabulary::instance),
         name: vocabulary::known_text(&identity.name),
         names_hidden: false,
-        uid: Some(identity.uid),
+        uid: vocabulary::known_user(identity.uid),
         start_time: identity.start_time.map(Timestamp::from_unix_nanos),
         state: ttmem_api::ProcessState::Exited,
         source: vocabulary::source(identity.source),

@@ -7,15 +7,19 @@ mod leaks;
 mod maps;
 mod moments;
 mod openapi;
+mod page;
 mod paging;
 mod privacy;
 mod python;
+mod recordings;
 mod selections;
 mod stalls;
 mod streams;
 mod tcp;
 
-use super::{GeometryCache, HttpLimits, HttpThread, NamePolicy, ReadState, ServerFacts, refuse};
+use super::{
+    GeometryCache, HttpLimits, HttpThread, Live, NamePolicy, ReadState, ServerFacts, refuse,
+};
 use crate::history::Histories;
 use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
@@ -252,11 +256,14 @@ fn state(
     facts: impl Fn() -> ServerFacts + Send + Sync + 'static,
 ) -> ReadState {
     ReadState {
-        ledger,
+        live: Some(Live {
+            ledger,
+            histories: Histories::default(),
+            journal: Journal::default(),
+        }),
+        recorded: None,
         facts: Arc::new(facts),
         geometry: GeometryCache::default(),
-        histories: Histories::default(),
-        journal: Journal::default(),
         names: NAMES,
     }
 }

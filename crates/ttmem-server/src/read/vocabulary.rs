@@ -2,7 +2,7 @@
 
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{BinaryStatus, CbKind, Class, CoreType, KernelKind, Layout, Source};
-use ttmem_ledger::ProcessState;
+use ttmem_ledger::{ProcessState, UNKNOWN_USER};
 
 /// Longer texts of clients are cut: a page has thousands of rows, and each may name one.
 const MAX_TEXT_BYTES: usize = 512;
@@ -19,6 +19,20 @@ pub(crate) fn text(text: &str) -> String {
 /// A client's text, where there is one.
 pub(crate) fn known_text(known: &str) -> Option<String> {
     (!known.is_empty()).then(|| text(known))
+}
+
+/// What a process is called among others: its pid, where it has one, and its name.
+pub(crate) fn process_label(pid: Option<u32>, name: &str) -> String {
+    let name = text(name);
+    match pid {
+        Some(pid) => format!("{pid} {name}"),
+        None => name,
+    }
+}
+
+/// The number of a user, where it is known.
+pub(crate) fn known_user(uid: u32) -> Option<u32> {
+    (uid != UNKNOWN_USER).then_some(uid)
 }
 
 /// The frames of a native call stack, the innermost first.

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::peer::{Credentials, credentials, process_name};
+use crate::read::vocabulary;
 
 #[derive(Debug)]
 pub(super) enum Probe {
@@ -47,7 +48,7 @@ impl Holder {
         Self {
             pid,
             name: pid.and_then(process_name),
-            uid: Some(uid),
+            uid: vocabulary::known_user(uid),
         }
     }
 

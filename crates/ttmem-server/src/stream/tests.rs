@@ -20,7 +20,7 @@ fn a_message_has_no_more_than_its_events_however_large_a_batch_is() {
     let journal = Journal::default();
     let count = 2 * AT_ONCE as u64 + 5;
     journal.push(Batch {
-        events: (0..count).map(freed).collect(),
+        events: (0..count).map(freed).collect::<Vec<_>>().into(),
         ..Batch::default()
     });
     let view = Ledger::new(Limits::default()).view();

@@ -10,27 +10,31 @@ use ttmem_event::{
     MeshId, MeshKind, TextId,
 };
 
-const HOSTILE: ProcessNumber = ProcessNumber(1);
-const HONEST: ProcessNumber = ProcessNumber(2);
+pub(super) const HOSTILE: ProcessNumber = ProcessNumber(1);
+pub(super) const HONEST: ProcessNumber = ProcessNumber(2);
 const SESSION: SessionNumber = SessionNumber(9);
-const MESH: MeshId = MeshId(1);
+pub(super) const MESH: MeshId = MeshId(1);
 const DEVICES: u32 = 64;
 
 /// A turn of each of the three classes, what an event may take beyond its own, and the few
 /// commands of the honest process itself: far less than what the hostile one has waiting.
 const FEW_UNITS: u64 = 1 << 16;
 
-struct Tested {
-    thread: LedgerThread,
-    handle: LedgerHandle,
+pub(super) struct Tested {
+    pub(super) thread: LedgerThread,
+    pub(super) handle: LedgerHandle,
     answered: Receiver<Answer>,
-    _log: Log,
+    pub(super) log: Log,
     _folder: TempDir,
 }
 
 impl Tested {
     /// The thread without a thread: the test does its steps. Both processes have joined.
     fn new() -> Self {
+        Self::recorded_by(Vec::new())
+    }
+
+    pub(super) fn recorded_by(taps: Vec<Tap>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let target = LogTarget::File(LogFileOptions::new(folder.path().join("log")));
         let options = LogOptions {
@@ -47,13 +51,14 @@ impl Tested {
             wake: Arc::new(rustix::event::eventfd(0, flags).unwrap()),
             uid: 0,
             journal: Journal::default(),
+            taps,
         };
         let (handle, queue, publisher) = LedgerHandle::new(Arc::clone(&config.wake));
         let mut tested = Self {
             thread: LedgerThread::new(config, publisher, queue),
             handle,
             answered,
-            _log: log,
+            log,
             _folder: folder,
         };
         for (process, pid) in [(HOSTILE, 1), (HONEST, 2)] {
@@ -75,12 +80,16 @@ impl Tested {
         tested
     }
 
-    fn send(&self, process: ProcessNumber, command: ProcessCommand) {
+    pub(super) fn send(&self, process: ProcessNumber, command: ProcessCommand) {
         let command = Command::Process(process, command);
         let _room = self.handle.send(Lane::Process(process), command);
     }
 
-    fn send_events(&self, process: ProcessNumber, kinds: impl IntoIterator<Item = EventKind>) {
+    pub(super) fn send_events(
+        &self,
+        process: ProcessNumber,
+        kinds: impl IntoIterator<Item = EventKind>,
+    ) {
         let events = kinds.into_iter().map(|kind| Event { time: 1, kind });
         let events: Vec<Event> = events.collect();
         self.send(process, ProcessCommand::Events(events.into()));
@@ -88,7 +97,7 @@ impl Tested {
 
     /// The honest process reports something and wants to know that it was applied: the units until
     /// it does.
-    fn units_to_answer(&mut self) -> u64 {
+    pub(super) fn units_to_answer(&mut self) -> u64 {
         self.send_events(HONEST, [allocated(1)]);
         let answer = Command::Acknowledge(SESSION, 1);
         let _room = self.handle.send(Lane::Process(HONEST), answer);
@@ -100,7 +109,7 @@ impl Tested {
         units
     }
 
-    fn buffers(&self, process: ProcessNumber) -> Option<u64> {
+    pub(super) fn buffers(&self, process: ProcessNumber) -> Option<u64> {
         let known = self
             .thread
             .ledger
@@ -111,7 +120,7 @@ impl Tested {
 }
 
 /// So many devices of a process's own, and a mesh of them.
-fn definitions(pid: u32) -> Vec<Definition> {
+pub(super) fn definitions(pid: u32) -> Vec<Definition> {
     let devices = (0..DEVICES).map(|number| DeviceDefinition {
         id: DeviceId(number),
         logical_id: number,
@@ -136,7 +145,7 @@ fn definitions(pid: u32) -> Vec<Definition> {
     devices.map(Definition::Device).chain([mesh]).collect()
 }
 
-fn allocated(number: u64) -> EventKind {
+pub(super) fn allocated(number: u64) -> EventKind {
     EventKind::BufferAllocated {
         mesh: MESH,
         buffer: BufferId(number),
@@ -151,6 +160,34 @@ fn allocated(number: u64) -> EventKind {
         operation: TextId::NONE,
         banks: 1,
     }
+}
+
+/// What the first process sends to be known anew, with so many buffers.
+pub(super) fn whole_state(buffers: u64) -> ProcessCommand {
+    let mut account = Account::new(false);
+    let limits = ttmem_ledger::AccountLimits::default();
+    for definition in definitions(1) {
+        account.define(&definition, &limits, &mut ()).unwrap();
+    }
+    for number in 0..buffers {
+        let event = Event {
+            time: 1,
+            kind: allocated(number),
+        };
+        account.apply(&event, &limits, &mut ()).unwrap();
+    }
+    let mut state = Vec::new();
+    account.save(&mut state);
+    let resync = Resync {
+        definitions: definitions(1),
+        state,
+        clock: Clock::UNIX_NANOS,
+        lost_events: 0,
+        elided_events: 0,
+    };
+    let holder = ttmem_ledger::Holder { uid: 0, process: 0 };
+    let memory = ResyncMemory { holder, bytes: 0 };
+    ProcessCommand::Resync(resync, memory)
 }
 
 #[test]
@@ -227,31 +264,8 @@ fn the_dead_are_released_before_the_living_are_done() {
 #[test]
 fn a_large_state_is_loaded_in_turns_and_the_old_one_is_shown_until_then() {
     let mut tested = Tested::new();
-    let mut account = Account::new(false);
-    let limits = ttmem_ledger::AccountLimits::default();
-    for definition in definitions(1) {
-        account.define(&definition, &limits, &mut ()).unwrap();
-    }
-    for number in 0..20_000 {
-        let event = Event {
-            time: 1,
-            kind: allocated(number),
-        };
-        account.apply(&event, &limits, &mut ()).unwrap();
-    }
-    let mut state = Vec::new();
-    account.save(&mut state);
     tested.send_events(HOSTILE, [allocated(1)]);
-    let resync = Resync {
-        definitions: definitions(1),
-        state,
-        clock: Clock::UNIX_NANOS,
-        lost_events: 0,
-        elided_events: 0,
-    };
-    let holder = ttmem_ledger::Holder { uid: 0, process: 0 };
-    let memory = ResyncMemory { holder, bytes: 0 };
-    tested.send(HOSTILE, ProcessCommand::Resync(resync, memory));
+    tested.send(HOSTILE, whole_state(20_000));
     for _report in 0..20 {
         let units = tested.units_to_answer();
         assert!(units <= FEW_UNITS, "{units}");

@@ -48,6 +48,9 @@ fn buffers() {
         class: Class::L1Small,
         id: 0x0027_1020,
         bytes: 4_194_304,
+        address: 0x0010_0000,
+        per_bank_bytes: 65_536,
+        operation: TextId::NONE,
         references,
     };
     assert_eq!(

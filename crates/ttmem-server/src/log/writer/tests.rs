@@ -174,7 +174,7 @@ fn log_events(handle: &LogHandle, whats: Vec<EventKind>, anomalies: Vec<(usize, 
     let batch = Arc::new(Batch {
         first_id: 1,
         pid: Some(1),
-        events: events.collect(),
+        events: events.collect::<Vec<_>>().into(),
         anomalies,
         ..Batch::default()
     });
@@ -239,7 +239,7 @@ fn every_kind_of_event_is_one_valid_object() {
                 }
             }
             let batch = Batch {
-                events: vec![Event::decode(&record).unwrap()],
+                events: vec![Event::decode(&record).unwrap()].into(),
                 ..Batch::default()
             };
             let mut line = String::new();

@@ -108,7 +108,14 @@ fn a_capacity_of_a_closed_device_is_marked() {
     let process = joined(&mut ledger, 4001);
     let device = |ledger: &mut Ledger| {
         let view = ledger.view();
-        crate::read::snapshot::snapshot(&view, &view.geometry(), facts()).devices[0].clone()
+        crate::read::snapshot::snapshot(
+            &view,
+            &view.geometry(),
+            facts(),
+            crate::read::host::process,
+        )
+        .devices[0]
+            .clone()
     };
     let open = device(&mut ledger).dram;
     assert_eq!(open.capacity_is_current, Some(true));

@@ -76,7 +76,7 @@ fn refusals_are_problems() {
             "bad_request",
         ),
         ("GET /api/v2/snapshot HTTP/1.1", 404, "not_found"),
-        ("GET / HTTP/1.1", 404, "not_found"),
+        ("GET /nothing HTTP/1.1", 404, "not_found"),
         (
             "GET /api/v1/forget?pid=1 HTTP/1.1",
             405,
@@ -211,7 +211,7 @@ fn garbage_is_answered_or_dropped() {
     // A body nobody asked for is not read.
     let body = "z".repeat(300_000);
     let request = format!(
-        "POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /nothing HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     let answer = exchange(&served, request.as_bytes());

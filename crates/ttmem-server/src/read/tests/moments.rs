@@ -21,9 +21,14 @@ fn a_history_has_one_value_per_step() {
     );
     let sampler =
         Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), || NOW).unwrap();
-    let state = ReadState {
-        geometry,
+    let live = Live {
+        ledger: ledger.clone(),
         histories,
+        journal: Journal::default(),
+    };
+    let state = ReadState {
+        live: Some(live),
+        geometry,
         ..state(ledger, facts)
     };
     let served = Served::from(state, HttpLimits::SOCKET);

@@ -1,7 +1,7 @@
 //! Lines of Python where they are shown: one name and one line, whatever the stack.
 
 use super::*;
-use ttmem_api::{BufferRow, PeakOf};
+use ttmem_api::{BufferQuery, BufferRow, GroupBy, PeakOf};
 
 const CALLED: &str = "ttnn::add
 /venv/lib/python3.12/site-packages/ttnn/decorators.py:7 __call__
@@ -87,4 +87,34 @@ fn a_failure_names_the_line_that_asked_and_the_lines_that_hold() {
     assert_eq!(holder.owner.python.as_deref(), line);
     assert_eq!(holder.owner.operation.as_deref(), Some("ttnn::add"));
     assert_eq!(holder.buffers, 2);
+}
+
+#[test]
+fn groups_by_stack_have_all_frames_the_outermost_first() {
+    let served = Served::new(failing());
+    let query = BufferQuery {
+        by: Some(GroupBy::Stack),
+        ..BufferQuery::default()
+    };
+    let groups = served.client().buffer_groups(&query).unwrap().groups;
+    let told: Vec<Vec<String>> = groups
+        .iter()
+        .filter_map(|group| group.stack.clone())
+        .collect();
+    let expected = [CALLED, CALLED_AGAIN].map(|text| {
+        let mut frames: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+        frames.reverse();
+        frames
+    });
+    assert_eq!(told.len(), 2);
+    assert!(
+        expected.iter().all(|stack| told.contains(stack)),
+        "{told:?}"
+    );
+    let line = Some("/home/ada/model.py:57 forward");
+    assert!(
+        groups
+            .iter()
+            .all(|group| group.key.as_deref() == line && group.buffers == 1)
+    );
 }

@@ -342,6 +342,7 @@ fn groups_are_what_the_rows_add_up_to() {
                 charged += row.charged_bytes;
                 let group = expected.entry(key(row)).or_insert_with(|| BufferGroup {
                     key: key(row),
+                    stack: None,
                     buffers: 0,
                     charged_bytes: 0,
                     requested_bytes: 0,

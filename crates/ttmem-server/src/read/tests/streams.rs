@@ -29,12 +29,18 @@ impl Live {
         let process = joined(&mut ledger, 4001);
         let ledger = Arc::new(Mutex::new(ledger));
         let journal = Journal::default();
-        let state = ReadState {
+        let handle = ledger_thread_of(&ledger);
+        let live = crate::read::Live {
+            ledger: handle.clone(),
+            histories: Histories::default(),
             journal: journal.clone(),
-            ..state(ledger_thread_of(&ledger), facts)
+        };
+        let state = ReadState {
+            live: Some(live),
+            ..state(handle.clone(), facts)
         };
         Self {
-            streams: Streams::new(state.ledger.clone(), journal.clone(), Audience::Everything),
+            streams: Streams::new(handle, journal.clone(), Audience::Everything),
             served: Served::from(state, limits),
             ledger,
             journal: Mutex::new(journal),
@@ -79,7 +85,7 @@ pub(super) fn batch(slot: u32, events: Vec<Event>) -> Batch {
         slot,
         pid: Some(4001),
         applied: NOW,
-        events,
+        events: events.into(),
         ..Batch::default()
     }
 }

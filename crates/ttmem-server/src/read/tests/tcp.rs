@@ -14,14 +14,14 @@ use ttmem_api::{ApiRequestError, HttpUrl, StreamMessage, Token};
 const TOKEN: &str = "s3cret";
 
 /// A ledger that answers over TCP and on a socket for as long as the test runs.
-struct Both {
+pub(super) struct Both {
     unix: Served,
     url: HttpUrl,
     address: SocketAddr,
 }
 
 impl Both {
-    fn new(token: Option<&str>) -> Self {
+    pub(super) fn new(token: Option<&str>) -> Self {
         Self::with(token, HttpLimits::TCP)
     }
 
@@ -59,7 +59,7 @@ impl Both {
     }
 
     /// Sends bytes and reads until the server ends the connection.
-    fn exchange(&self, request: &[u8]) -> String {
+    pub(super) fn exchange(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
         // The server may answer and close before it has taken everything.
         let _sent = stream.write_all(request);

@@ -1,0 +1,114 @@
+//! What is shown over time, of a recording.
+
+use super::handlers::{NoQuery, bounded};
+use super::http::Refusal;
+use super::routes::Context;
+use super::vocabulary;
+use crate::recorded::{DEFAULT_RECTANGLES, MAX_POINTS, MAX_RECTANGLES, OverTime};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use ttmem_api::{Allocations, GroupBy, MemoryClass, Recording, Timeline, Timestamp};
+
+pub(super) fn get_recording(context: &Context, NoQuery {}: NoQuery) -> Result<Recording, Refusal> {
+    Ok(context.recorded()?.recording()?)
+}
+
+const DEFAULT_POINTS: u32 = 300;
+
+/// What the buffers of a layer can have in common.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum LayersBy {
+    Operation,
+    Line,
+    Process,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TimelineQuery {
+    /// The class; `dram` by default.
+    class: Option<MemoryClass>,
+    /// What the buffers of a layer have in common; `line` by default.
+    by: Option<LayersBy>,
+    /// From this instant on; from the first by default.
+    from: Option<Timestamp>,
+    /// Up to this instant; up to the last by default.
+    to: Option<Timestamp>,
+    /// At most so many steps; 300 by default.
+    #[schemars(range(min = 1, max = MAX_POINTS))]
+    points: Option<u32>,
+}
+
+pub(super) fn get_timeline(context: &Context, query: TimelineQuery) -> Result<Timeline, Refusal> {
+    let recorded = context.recorded()?;
+    let by = match query.by.unwrap_or(LayersBy::Line) {
+        LayersBy::Operation => GroupBy::Operation,
+        LayersBy::Line => GroupBy::Line,
+        LayersBy::Process => GroupBy::Process,
+    };
+    let points = bounded("points", query.points, DEFAULT_POINTS, MAX_POINTS)?;
+    let over = over_time(context, query.class, (query.from, query.to))?;
+    let how = (points, context.audience());
+    Ok(recorded.timeline(&over, by, how)?)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AllocationsQuery {
+    /// The class; `dram` by default.
+    class: Option<MemoryClass>,
+    /// From this instant on; from the first by default.
+    from: Option<Timestamp>,
+    /// Up to this instant; up to the last by default.
+    to: Option<Timestamp>,
+    /// At most so many buffers; 5000 by default.
+    #[schemars(range(min = 1, max = MAX_RECTANGLES))]
+    limit: Option<u32>,
+}
+
+pub(super) fn get_allocations(
+    context: &Context,
+    query: AllocationsQuery,
+) -> Result<Allocations, Refusal> {
+    let recorded = context.recorded()?;
+    let limit = bounded("limit", query.limit, DEFAULT_RECTANGLES, MAX_RECTANGLES)?;
+    let over = over_time(context, query.class, (query.from, query.to))?;
+    let how = (limit, context.audience());
+    Ok(recorded.allocations(&over, how)?)
+}
+
+/// A class of the device of a path, in a window.
+fn over_time(
+    context: &Context,
+    class: Option<MemoryClass>,
+    (from, to): (Option<Timestamp>, Option<Timestamp>),
+) -> Result<OverTime, Refusal> {
+    let class = vocabulary::class_named(class.unwrap_or(MemoryClass::Dram));
+    let class = class.ok_or_else(|| Refusal::unknown_word("class"))?;
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        return Err(Refusal::bad_request("from is after to"));
+    }
+    let recorded = context.recorded()?;
+    let window = recorded.window(from, to)?;
+    let mut end = recorded.moment(Some(Timestamp::from_unix_nanos(window.to)))?;
+    let number = match context.device_in(&end.view) {
+        Ok(number) => number,
+        // A window may end before the device came to be known.
+        Err(_unknown) => {
+            end = recorded.moment(None)?;
+            context.device_in(&end.view)?
+        }
+    };
+    let device = &end.view.devices[number];
+    let geometry = end.geometry();
+    let capacity = geometry.devices.get(number);
+    let capacity = capacity.and_then(|layout| layout.classes[class.index()].capacity);
+    Ok(OverTime {
+        window,
+        key: device.key.clone(),
+        logical_id: device.facts.logical_id,
+        capacity_bytes: capacity.map(|capacity| capacity.total_bytes()),
+        class,
+    })
+}

@@ -1,0 +1,211 @@
+//! The recorded past: the ledger at any of its instants, and what happened between two of them.
+//!
+//! Readers ask for a [`Moment`], which has the view of one instant, or for something over time. Both come from
+//! recordings: one that is replayed, or those that the server itself writes, of which the last still
+//! grows. Files are hostile; what cannot be read of them is named and the rest is answered. Nothing
+//! here holds up the ledger: players have ledgers of their own, few and bounded.
+
+mod allocations;
+mod error;
+mod files;
+mod live_buffers;
+mod moment;
+mod players;
+mod survey;
+mod tail;
+mod texts;
+mod timeline;
+mod together;
+mod totals;
+mod walk;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use allocations::{DEFAULT_RECTANGLES, MAX_RECTANGLES};
+pub(crate) use error::RecordedError;
+pub(crate) use files::OneFile;
+pub(crate) use moment::Moment;
+pub(crate) use survey::{OverTime, Window};
+pub(crate) use timeline::MAX_POINTS;
+
+use crate::history::Histories;
+use crate::lock;
+use crate::recorder::RecordedFiles;
+use files::KnownFiles;
+use moment::Moments;
+use players::Players;
+use std::sync::{Arc, Mutex};
+use survey::Survey;
+use ttmem_api::{
+    Allocations, History, LastEvents, Recording, RecordingSource, Timeline, Timestamp,
+};
+use ttmem_ledger::{Audience, View};
+
+/// A way to the recorded past; clones share players and what they have worked out.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    source: RecordingSource,
+    looking: Mutex<Looking>,
+    survey: Survey,
+}
+
+/// What is needed to look at an instant.
+#[derive(Debug)]
+struct Looking {
+    files: KnownFiles,
+    players: Players,
+    moments: Moments,
+    /// Logical and unique ids of devices, by the ledger's numbers.
+    devices: Vec<(u32, Option<u64>)>,
+}
+
+impl Recorded {
+    /// The past in some files, which a server still writes or which are all there is.
+    pub(crate) fn new(source: RecordingSource, files: Arc<dyn RecordedFiles>) -> Self {
+        let looking = Looking {
+            files: KnownFiles::new(source, files),
+            players: Players::default(),
+            moments: Moments::default(),
+            devices: Vec::new(),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                looking: Mutex::new(looking),
+                survey: Survey::default(),
+            }),
+        }
+    }
+
+    /// Which instants there are, and what of them people want to look at.
+    ///
+    /// # Errors
+    /// When nothing can be read.
+    pub(crate) fn recording(&self) -> Result<Recording, RecordedError> {
+        let mut looking = lock(&self.shared.looking);
+        looking.files.refresh()?;
+        // Where the end cannot be read, their unique ids are not known.
+        if looking.files.noted_devices() > looking.devices.len()
+            && let Ok(moment) = looking.moment(None)
+        {
+            let devices = moment.view.devices.iter().map(|device| &device.facts);
+            let ids = devices.map(|facts| (facts.logical_id, facts.unique_id));
+            looking.devices = ids.collect();
+        }
+        let (files, devices) = (looking.files.clone(), looking.devices.clone());
+        drop(looking);
+        files.document(self.shared.source, &devices)
+    }
+
+    /// The ledger at an instant: the nearest there is, and the last of all without one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn moment(&self, at: Option<Timestamp>) -> Result<Arc<Moment>, RecordedError> {
+        lock(&self.shared.looking).moment(at.map(Timestamp::unix_nanos))
+    }
+
+    /// The last `count` events up to a moment, of a process or of all, by a view of it.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn last(
+        &self,
+        moment: &Moment,
+        view: &View,
+        (count, pid): (usize, Option<u32>),
+    ) -> Result<LastEvents, RecordedError> {
+        let journal = {
+            let mut looking = lock(&self.shared.looking);
+            let Looking { files, players, .. } = &mut *looking;
+            moment.journal(files, players)?
+        };
+        Ok(journal.last(count, pid).document(view))
+    }
+
+    /// Totals over time up to a moment, so many seconds back.
+    ///
+    /// # Errors
+    /// When they cannot be read, or too many ask for such things at once.
+    pub(crate) fn history(&self, moment: &Moment, seconds: u32) -> Result<History, RecordedError> {
+        let seconds = seconds.min(Histories::longest_seconds());
+        let files = lock(&self.shared.looking).files.clone();
+        self.shared.survey.history(&files, moment.time, seconds)
+    }
+
+    /// A class of a device over time.
+    ///
+    /// # Errors
+    /// As [`Recorded::history`].
+    pub(crate) fn timeline(
+        &self,
+        over: &OverTime,
+        by: ttmem_api::GroupBy,
+        (points, audience): (u32, Audience),
+    ) -> Result<Timeline, RecordedError> {
+        let files = lock(&self.shared.looking).files.clone();
+        self.shared
+            .survey
+            .timeline(&files, over, by, (points, audience))
+    }
+
+    /// Where the buffers of a class of a device lay, and how long.
+    ///
+    /// # Errors
+    /// As [`Recorded::history`].
+    pub(crate) fn allocations(
+        &self,
+        over: &OverTime,
+        (limit, audience): (u32, Audience),
+    ) -> Result<Allocations, RecordedError> {
+        let files = lock(&self.shared.looking).files.clone();
+        self.shared
+            .survey
+            .allocations(&files, over, (limit, audience))
+    }
+
+    /// The part of the past between two instants, each within what there is.
+    ///
+    /// # Errors
+    /// When nothing can be read.
+    pub(crate) fn window(
+        &self,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
+    ) -> Result<Window, RecordedError> {
+        let mut looking = lock(&self.shared.looking);
+        let wanted = to.map_or(u64::MAX, Timestamp::unix_nanos);
+        looking.files.reach(wanted)?;
+        let (first, last) = looking.files.span()?;
+        let within = |at: Timestamp| at.unix_nanos().clamp(first, last);
+        Ok(Window {
+            from: from.map_or(first, within),
+            to: to.map_or(last, within),
+        })
+    }
+}
+
+impl Looking {
+    fn moment(&mut self, at: Option<u64>) -> Result<Arc<Moment>, RecordedError> {
+        self.files.reach(at.unwrap_or(u64::MAX))?;
+        let (first, last) = self.files.span()?;
+        let time = at.unwrap_or(last).clamp(first, last);
+        if let Some(known) = self.moments.of(time) {
+            return Ok(known);
+        }
+        let file = self.files.of(time)?;
+        let player = self.players.at(&file, time)?;
+        let moment = Arc::new(Moment::new(time, player.view()));
+        // More may still happen at the last instant of what is being written.
+        if time < last || !self.files.grows() {
+            self.moments.keep(Arc::clone(&moment), file.is_large());
+        }
+        Ok(moment)
+    }
+}

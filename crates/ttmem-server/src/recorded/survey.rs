@@ -1,0 +1,378 @@
+//! What is shown over time: worked out by playing a window once, and kept.
+//!
+//! One walk runs at a time, and few may wait for it: each takes seconds of a core, and documents of single instants
+//! must find room beside them.
+
+use super::allocations::{AllocationsWalker, DEFAULT_RECTANGLES, Largest};
+use super::error::RecordedError;
+use super::files::{KnownFile, KnownFiles};
+use super::live_buffers::LiveBuffers;
+use super::texts::Texts;
+use super::timeline::{Layers, TimelineWalker};
+use super::together::Together;
+use super::totals::{Totals, TotalsWalker};
+use super::walk::{Grain, grain, walk};
+use crate::history::{Histories, Observed};
+use crate::lock;
+use crate::read::vocabulary;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use ttmem_api::{Allocations, GroupBy, History, SCHEMA, Timeline, Timestamp};
+use ttmem_event::Class;
+use ttmem_ledger::{Audience, DeviceKey, GaugeKind};
+
+/// Who may wait for a walk besides the one who walks.
+const MAX_WAITING: usize = 2;
+
+/// Answers of each kind that are kept.
+const KEPT_ANSWERS: usize = 16;
+
+/// What a timeline can be stacked by.
+const GROUPINGS: [GroupBy; 3] = [GroupBy::Line, GroupBy::Operation, GroupBy::Process];
+
+/// Steps of histories that are kept: a few kilobytes each with many devices.
+const KEPT_STEPS: usize = 4096;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A part of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl Window {
+    pub(super) fn touches(self, file: &KnownFile) -> bool {
+        file.from <= self.to && file.to >= self.from
+    }
+
+    /// The edges of so many steps of equal width.
+    fn edges(self, steps: u64) -> Vec<u64> {
+        let (from, span) = (u128::from(self.from), u128::from(self.to - self.from));
+        let steps = u128::from(steps);
+        let edge = |step: u128| u64::try_from(from + span * step / steps).unwrap_or(self.to);
+        (0..=steps).map(edge).collect()
+    }
+}
+
+/// A class of a device, in a window.
+#[derive(Clone, Debug)]
+pub(crate) struct OverTime {
+    pub(crate) window: Window,
+    pub(crate) key: DeviceKey,
+    pub(crate) logical_id: u32,
+    /// What the allocator can hand out, where it is known.
+    pub(crate) capacity_bytes: Option<u64>,
+    pub(crate) class: Class,
+}
+
+/// What makes two questions one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Question {
+    window: (u64, u64),
+    /// How far the recording went, if that is a part of it.
+    end: Option<u64>,
+    key: DeviceKey,
+    class: Class,
+    by: Option<GroupBy>,
+    count: u32,
+    audience: Audience,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    waiting: AtomicUsize,
+    kept: Mutex<Kept>,
+    walking: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    timelines: VecDeque<(Question, Timeline)>,
+    allocations: VecDeque<(Question, Allocations)>,
+    /// By the width of a step, its end, and the instant up to which it is known.
+    steps: HashMap<StepKey, Option<Totals>>,
+    order: VecDeque<StepKey>,
+}
+
+type StepKey = (u32, u64, u64);
+
+impl Kept {
+    fn keep_step(&mut self, key: StepKey, totals: Option<Totals>) {
+        if self.steps.insert(key, totals).is_none() {
+            self.order.push_back(key);
+        }
+        while self.order.len() > KEPT_STEPS {
+            if let Some(oldest) = self.order.pop_front() {
+                self.steps.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// An answer that was given before.
+fn known<T: Clone>(kept: &VecDeque<(Question, T)>, question: &Question) -> Option<T> {
+    let found = kept.iter().find(|(known, _answer)| known == question);
+    found.map(|(_known, answer)| answer.clone())
+}
+
+fn keep<T>(kept: &mut VecDeque<(Question, T)>, question: Question, answer: T) {
+    kept.push_back((question, answer));
+    if kept.len() > KEPT_ANSWERS {
+        kept.pop_front();
+    }
+}
+
+/// One of those who wait for a walk.
+struct Turn<'a> {
+    waiting: &'a AtomicUsize,
+    _walking: Option<MutexGuard<'a, ()>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Survey {
+    /// Waits until nobody else walks.
+    fn turn(&self) -> Result<Turn<'_>, RecordedError> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut turn = Turn {
+            waiting: &self.waiting,
+            _walking: None,
+        };
+        if before > MAX_WAITING {
+            return Err(RecordedError::Busy);
+        }
+        turn._walking = Some(lock(&self.walking));
+        Ok(turn)
+    }
+
+    pub(super) fn timeline(
+        &self,
+        files: &KnownFiles,
+        over: &OverTime,
+        by: GroupBy,
+        (points, audience): (u32, Audience),
+    ) -> Result<Timeline, RecordedError> {
+        let question = over.question(files, Some(by), points, audience)?;
+        if let Some(known) = known(&lock(&self.kept).timelines, &question) {
+            return Ok(known);
+        }
+        let _turn = self.turn()?;
+        if let Some(known) = known(&lock(&self.kept).timelines, &question) {
+            return Ok(known);
+        }
+        let window = over.window;
+        let most = window
+            .to
+            .saturating_sub(window.from)
+            .clamp(1, points.into());
+        let (steps, grain) = grain(files.all(), window, most);
+        // Of what does not change any more everything is drawn that is likely to be asked for next.
+        let mut groupings = vec![by];
+        if !files.grows() {
+            groupings.extend(GROUPINGS.into_iter().filter(|other| *other != by));
+        }
+        let limit = (!files.grows()).then_some(DEFAULT_RECTANGLES);
+        let how = (steps, grain, audience);
+        let drawn = self.draw(files, over, how, (&groupings, points), limit)?;
+        drawn.ok_or(RecordedError::Nothing)
+    }
+
+    pub(super) fn allocations(
+        &self,
+        files: &KnownFiles,
+        over: &OverTime,
+        (limit, audience): (u32, Audience),
+    ) -> Result<Allocations, RecordedError> {
+        let question = over.question(files, None, limit, audience)?;
+        if let Some(known) = known(&lock(&self.kept).allocations, &question) {
+            return Ok(known);
+        }
+        let _turn = self.turn()?;
+        if let Some(known) = known(&lock(&self.kept).allocations, &question) {
+            return Ok(known);
+        }
+        // Steps only matter where stretches are looked at.
+        let (steps, grain) = grain(files.all(), over.window, u64::MAX);
+        let steps = if grain == Grain::Whole { 1 } else { steps };
+        let how = (steps, grain, audience);
+        self.draw(files, over, how, (&[], 0), Some(limit))?;
+        let known = known(&lock(&self.kept).allocations, &question);
+        known.ok_or(RecordedError::Nothing)
+    }
+
+    /// Walks through a window once, and keeps what comes of it; the first of the timelines, if there are some.
+    fn draw(
+        &self,
+        files: &KnownFiles,
+        over: &OverTime,
+        (steps, grain, audience): (u64, Grain, Audience),
+        (groupings, points): (&[GroupBy], u32),
+        limit: Option<u32>,
+    ) -> Result<Option<Timeline>, RecordedError> {
+        let window = over.window;
+        let edges = window.edges(steps);
+        let begin = files.span()?.0;
+        let timeline = |by: &GroupBy| {
+            let layers = Layers::new(*by, Texts::new(audience));
+            let live = LiveBuffers::new(over.key.clone(), over.class, layers);
+            (*by, TimelineWalker::new(live))
+        };
+        let allocations = limit.map(|limit| {
+            let largest =
+                Largest::new((window.from, window.to), begin, limit, Texts::new(audience));
+            AllocationsWalker::new(LiveBuffers::new(over.key.clone(), over.class, largest))
+        });
+        let mut walker = Together {
+            timelines: groupings.iter().map(timeline).collect(),
+            allocations,
+        };
+        let unseen_events = walk(files, &edges, grain, over.peak(files), &mut walker)?;
+        let times: Vec<Timestamp> = edges.into_iter().map(Timestamp::from_unix_nanos).collect();
+        let mut kept = lock(&self.kept);
+        if let Some((allocations, limit)) = walker.allocations.zip(limit) {
+            let (rectangles, left_out) = allocations.finish();
+            let allocations = Allocations {
+                schema: SCHEMA,
+                from: Timestamp::from_unix_nanos(window.from),
+                to: Timestamp::from_unix_nanos(window.to),
+                device: over.logical_id,
+                class: vocabulary::class(over.class),
+                rectangles,
+                left_out,
+                unseen_events,
+            };
+            let question = over.question(files, None, limit, audience)?;
+            keep(&mut kept.allocations, question, allocations);
+        }
+        let mut first = None;
+        for (by, walker) in walker.timelines {
+            let (series, other, total_max, dispatches) = walker.finish();
+            let timeline = Timeline {
+                schema: SCHEMA,
+                from: Timestamp::from_unix_nanos(window.from),
+                to: Timestamp::from_unix_nanos(window.to),
+                device: over.logical_id,
+                class: vocabulary::class(over.class),
+                by,
+                capacity_bytes: over.capacity_bytes,
+                times: times.clone(),
+                series,
+                other,
+                total_max,
+                dispatches,
+                unseen_events,
+            };
+            let question = over.question(files, Some(by), points, audience)?;
+            keep(&mut kept.timelines, question, timeline.clone());
+            first.get_or_insert(timeline);
+        }
+        Ok(first)
+    }
+
+    pub(super) fn history(
+        &self,
+        files: &KnownFiles,
+        time: u64,
+        seconds: u32,
+    ) -> Result<History, RecordedError> {
+        let (begin, _end) = files.span()?;
+        let span = u64::from(seconds).saturating_mul(NANOS_PER_SECOND);
+        let window = Window {
+            from: time.saturating_sub(span).max(begin).min(time),
+            to: time,
+        };
+        let finest = Histories::step_seconds(seconds);
+        let wanted = u64::from(seconds / finest).max(1);
+        let (steps, mut grain) = grain(files.all(), window, wanted);
+        let width = u64::from(finest).saturating_mul(wanted.div_ceil(steps));
+        let width = u32::try_from(width).unwrap_or(u32::MAX);
+        let nanos = u64::from(width) * NANOS_PER_SECOND;
+        let first = window.from / nanos;
+        let last = window.to / nanos;
+        let key = |step: u64| {
+            let end = (step + 1).saturating_mul(nanos);
+            (width, end, end.min(time))
+        };
+        let missing = |kept: &Kept| -> Vec<u64> {
+            let all = first..=last;
+            all.filter(|step| !kept.steps.contains_key(&key(*step)))
+                .collect()
+        };
+        if !missing(&lock(&self.kept)).is_empty() {
+            let _turn = self.turn()?;
+            // Those who walked meanwhile may have found them.
+            let missing = missing(&lock(&self.kept));
+            for run in missing.chunk_by(|one, next| one + 1 == *next) {
+                if let Grain::Stretches(events) = &mut grain {
+                    *events = (*events).max(1);
+                }
+                let mut edges: Vec<u64> = run.iter().map(|step| (step * nanos).min(time)).collect();
+                let end = run.last().map_or(time, |step| key(*step).2);
+                edges.push(end.max(edges.last().copied().unwrap_or(end)));
+                let mut walker = TotalsWalker::new(run.len() as u64);
+                walk(files, &edges, grain, None, &mut walker)?;
+                let mut kept = lock(&self.kept);
+                for (step, totals) in run.iter().zip(walker.steps) {
+                    kept.keep_step(key(*step), totals);
+                }
+            }
+        }
+        let kept = lock(&self.kept);
+        let steps = (first..=last).map(|step| {
+            let (_width, end, _upto) = key(step);
+            let totals = kept.steps.get(&key(step)).cloned().flatten();
+            (end, totals)
+        });
+        let steps: Vec<(u64, Option<Arc<Vec<Observed>>>)> = steps.collect();
+        drop(kept);
+        Ok(Histories::document_of(
+            Timestamp::from_unix_nanos(time),
+            width,
+            &steps,
+        ))
+    }
+}
+
+impl OverTime {
+    fn question(
+        &self,
+        files: &KnownFiles,
+        by: Option<GroupBy>,
+        count: u32,
+        audience: Audience,
+    ) -> Result<Question, RecordedError> {
+        Ok(Question {
+            window: (self.window.from, self.window.to),
+            // What is over does not change any more.
+            end: Some(files.span()?.1).filter(|end| self.window.to >= *end),
+            key: self.key.clone(),
+            class: self.class,
+            by,
+            count,
+            audience,
+        })
+    }
+
+    /// The highest total of all, where it lies in the window: its instant and its event.
+    fn peak(&self, files: &KnownFiles) -> Option<(u64, u64)> {
+        let notes = files.all().iter().flat_map(|file| {
+            let reached = file.summary.first_event;
+            let peaks = file.summary.peaks.iter();
+            peaks.filter(move |peak| peak.event > reached)
+        });
+        let notes = notes.filter(|peak| {
+            peak.logical_id == self.logical_id
+                && peak.gauge == GaugeKind::Class(self.class)
+                && (self.window.from..=self.window.to).contains(&peak.time)
+        });
+        let highest = notes.max_by_key(|peak| peak.bytes)?;
+        Some((highest.time, highest.event))
+    }
+}

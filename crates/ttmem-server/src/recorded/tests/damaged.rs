@@ -1,0 +1,100 @@
+//! Files that are no recordings, or not any more.
+
+use super::*;
+use crate::recorded::{MAX_POINTS, RecordedError};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+use ttmem_api::GroupBy;
+use ttmem_event::Class;
+use ttmem_ledger::Audience;
+
+static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    written(
+        (START, &Ledger::default()),
+        &session(1, 160),
+        small_blocks(),
+    )
+});
+
+/// Asks everything of a file with these bytes; what it says of its damage, if it can be opened.
+fn ask(bytes: &[u8]) -> Result<Option<String>, RecordedError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.ttmem");
+    std::fs::write(&path, bytes).unwrap();
+    let source = of_file(&path);
+    let recording = source.recording()?;
+    let (from, to) = (recording.from.unix_nanos(), recording.to.unix_nanos());
+    let window = source.window(None, None).unwrap();
+    for part in 0..=8 {
+        let time = from + (to - from) / 8 * part;
+        let Ok(moment) = source.moment(at(time)) else {
+            continue;
+        };
+        moment.view.audit().unwrap();
+        let _unreadable = source.last(&moment, &moment.view, (100, None));
+        let _unreadable = source.history(&moment, 600);
+        let Some(device) = moment.view.devices.iter().next() else {
+            continue;
+        };
+        let over = crate::recorded::OverTime {
+            window,
+            key: device.key.clone(),
+            logical_id: device.facts.logical_id,
+            capacity_bytes: None,
+            class: Class::Dram,
+        };
+        let everybody = Audience::Everything;
+        if let Ok(timeline) = source.timeline(&over, GroupBy::Line, (50, everybody)) {
+            let sums = (0..timeline.total_max.len()).map(|step| {
+                let layers = timeline.series.iter().map(|layer| layer.values[step]);
+                layers.sum::<u64>() + timeline.other[step]
+            });
+            assert!(sums.eq(timeline.total_max.iter().copied()));
+        }
+        let _unreadable = source.allocations(&over, (10, everybody));
+        let _unreadable = source.timeline(&over, GroupBy::Process, (MAX_POINTS, everybody));
+    }
+    Ok(recording.damage)
+}
+
+#[test]
+fn a_whole_file_has_no_damage() {
+    assert_eq!(ask(&BYTES).unwrap(), None);
+}
+
+#[test]
+fn what_is_no_recording_is_refused_with_its_name() {
+    for bytes in [&b""[..], b"short", &[0; 4096], &BYTES[..70]] {
+        let error = ask(bytes).unwrap_err().in_words();
+        assert!(error.contains("damaged.ttmem: "), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let missing = of_file(&folder.path().join("missing.ttmem")).recording();
+    let error = missing.unwrap_err().in_words();
+    assert!(error.contains("No such file"), "{error}");
+    let error = of_file(folder.path()).recording().unwrap_err().in_words();
+    assert!(error.contains("no recording"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_file_that_was_cut_anywhere_says_so(end in 0..BYTES.len()) {
+        match ask(&BYTES[..end]) {
+            Ok(damage) => assert!(damage.is_some()),
+            Err(RecordedError::Open { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_byte_that_was_changed_anywhere_harms_nobody(place in 0..BYTES.len(), by in 1..=255_u8) {
+        let mut bytes = BYTES.clone();
+        bytes[place] ^= by;
+        match ask(&bytes) {
+            Ok(_) | Err(RecordedError::Open { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+}

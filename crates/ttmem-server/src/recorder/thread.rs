@@ -1,0 +1,211 @@
+//! The thread that writes a recording.
+
+use super::queue::Item;
+use super::{Destination, OpenRecordingError, PreparedRecorder, Shared};
+use crate::clock::unix_nanos;
+use crate::lock;
+use crate::log::{LogHandle, with_causes};
+use nix::sys::signal::{SigSet, Signal};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use ttmem_record::{WriteError, Writer, WriterOptions};
+
+/// How often it looks while inputs come, unless many do.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What was collected is written after this: a crash of the server loses no more.
+const FLUSH_AFTER: Duration = Duration::from_millis(800);
+
+/// How often old files are looked for.
+const TIDY_AFTER: Duration = Duration::from_mins(1);
+
+#[derive(Debug, thiserror::Error)]
+enum RecordError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Open(#[from] OpenRecordingError),
+}
+
+type Sink = Box<dyn Write + Send>;
+
+pub(super) struct RecorderThread {
+    shared: Arc<Shared>,
+    destination: Box<dyn Destination>,
+    options: WriterOptions,
+    log: LogHandle,
+    wake: Box<dyn Fn() + Send>,
+    writer: Option<Writer<Sink>>,
+    /// What the file began with: a state, which may be large.
+    first_bytes: u64,
+    /// Since when something is collected that is not written.
+    unwritten_since: Option<Instant>,
+    tidied: Instant,
+}
+
+impl RecorderThread {
+    pub(super) fn new(
+        prepared: PreparedRecorder,
+        log: LogHandle,
+        wake: Box<dyn Fn() + Send>,
+    ) -> Self {
+        Self {
+            shared: prepared.shared,
+            destination: prepared.destination,
+            options: WriterOptions {
+                redact: prepared.redact,
+                ..WriterOptions::default()
+            },
+            log,
+            wake,
+            writer: None,
+            first_bytes: 0,
+            unwritten_since: None,
+            tidied: Instant::now(),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        // Also when this thread panics: nobody may wait for it then.
+        let _closing = Closing(Arc::clone(&self.shared));
+        // A file that may not grow is a write that fails, and no reason to die.
+        let _unchanged = SigSet::from(Signal::SIGXFSZ).thread_block();
+        if let Err(error) = self.record() {
+            let path = self.destination.path().display();
+            let reason = format!("the recording to {path} has ended: {}", with_causes(&error));
+            self.log.error(reason.clone());
+            *lock(&self.shared.failure) = Some(reason);
+        }
+    }
+
+    fn record(&mut self) -> Result<(), RecordError> {
+        let mut has_gap = false;
+        loop {
+            let is_busy = self.unwritten_since.is_some() || has_gap;
+            let most = if is_busy { TICK } else { TIDY_AFTER };
+            let taken = self.shared.queue.take(is_busy, most);
+            for item in taken.items {
+                self.write(item)?;
+            }
+            let is_due = |since: Instant| since.elapsed() >= FLUSH_AFTER;
+            if self.unwritten_since.is_some_and(is_due) {
+                self.flush()?;
+            }
+            if self.tidied.elapsed() >= TIDY_AFTER {
+                self.tidy();
+            }
+            if taken.ended {
+                return self.finish();
+            }
+            has_gap = taken.has_gap;
+            if has_gap {
+                (self.wake)();
+            }
+        }
+    }
+
+    fn write(&mut self, item: Item) -> Result<(), RecordError> {
+        match item {
+            Item::Input(time, input) => {
+                // Nothing comes before the first state.
+                let Some(writer) = &mut self.writer else {
+                    return Ok(());
+                };
+                writer.append(time, &input)?;
+                self.unwritten_since.get_or_insert_with(Instant::now);
+                self.rotate_if_full(time)
+            }
+            Item::State {
+                time,
+                missing_events,
+                state,
+            } => {
+                match &mut self.writer {
+                    Some(writer) => writer.gap(time, missing_events, &state)?,
+                    None => {
+                        let out = self.begin(time)?;
+                        let options = self.options.clone();
+                        let writer = Writer::from_state(out, options, time, &state)?;
+                        self.first_bytes = writer.bytes();
+                        self.writer = Some(writer);
+                    }
+                }
+                Ok(())
+            }
+            Item::Flush(request) => {
+                self.flush()?;
+                self.shared.queue.note_flushed(request);
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), RecordError> {
+        self.unwritten_since = None;
+        if let Some(writer) = &mut self.writer {
+            writer.flush()?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, time: u64) -> Result<Sink, RecordError> {
+        let out = self.destination.begin(time)?;
+        self.show_files();
+        Ok(out)
+    }
+
+    fn rotate_if_full(&mut self, time: u64) -> Result<(), RecordError> {
+        let Some(writer) = &self.writer else {
+            return Ok(());
+        };
+        let age = Duration::from_nanos(time.saturating_sub(writer.summary().from));
+        // Not for its state alone, which the next file begins with as well.
+        let has_grown = writer.bytes() >= 2 * self.first_bytes;
+        let is_full = has_grown && self.destination.is_full(writer.bytes(), age);
+        if !is_full || !writer.ledger().can_save() {
+            return Ok(());
+        }
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let finished = writer.finish()?;
+        self.destination.ended(&finished.summary, finished.bytes);
+        let out = self.begin(time)?;
+        let options = self.options.clone();
+        let writer = Writer::after(out, options, time, finished)?;
+        self.first_bytes = writer.bytes();
+        self.writer = Some(writer);
+        self.unwritten_since = None;
+        self.tidy();
+        Ok(())
+    }
+
+    fn tidy(&mut self) {
+        let current = self.writer.as_ref().map(Writer::summary);
+        self.destination.tidy(unix_nanos(), current);
+        self.tidied = Instant::now();
+        self.show_files();
+    }
+
+    fn show_files(&self) {
+        *lock(&self.shared.files) = self.destination.files();
+    }
+
+    fn finish(&mut self) -> Result<(), RecordError> {
+        if let Some(writer) = self.writer.take() {
+            let finished = writer.finish()?;
+            self.destination.ended(&finished.summary, finished.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Closes the queue when the thread ends.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.queue.close();
+    }
+}

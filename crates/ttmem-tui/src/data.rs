@@ -5,13 +5,15 @@
 
 use crate::format;
 use crate::labels;
+use crate::playback::Playback;
 use crate::trends::Trends;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Explanation, Failures,
-    History, KernelRow, L1Map, Leaks, Mark, Process, ProgramRow, Snapshot, StreamEvent, Timestamp,
+    History, KernelRow, L1Map, LastEvents, Leaks, Mark, Process, ProgramRow, Recording,
+    RecordingSource, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
@@ -107,6 +109,12 @@ pub(crate) enum Update {
     Groups(BufferQuery, BufferGroups),
     Failures(Failures),
     Leaks(Box<Leaks>),
+    /// Which instants can be looked at, if any.
+    Recording(Option<Box<Recording>>),
+    /// The events before an instant.
+    LastEvents(LastEvents),
+    /// All that there is of an instant: the documents of any other are gone with it.
+    Instant(Option<Timestamp>, Vec<Update>),
     Events(Vec<StreamEvent>),
     Missed(u64),
     Link(Link),
@@ -132,6 +140,15 @@ pub(crate) struct Data {
     pub(crate) address: String,
     pub(crate) link: Link,
     pub(crate) paused: bool,
+    /// Which instants can be looked at; none where nothing is recorded.
+    pub(crate) recording: Option<Recording>,
+    pub(crate) playback: Playback,
+    /// The instant that all documents are of; without one they are live, or of the end of a file.
+    pub(crate) at: Option<Timestamp>,
+    /// Since when another instant is waited for.
+    pub(crate) waiting: Option<Instant>,
+    /// Grows whenever what is shown does not continue what was shown before.
+    pub(crate) jumps: u64,
     pub(crate) snapshot: Option<Fresh<Snapshot>>,
     /// The last ten minutes of every device, for small curves; always wanted.
     pub(crate) recent: Option<Fresh<History>>,
@@ -145,7 +162,10 @@ pub(crate) struct Data {
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
     pub(crate) failures: Option<Fresh<Failures>>,
     pub(crate) leaks: Option<Fresh<Leaks>>,
+    /// The events that came live.
     pub(crate) tail: Tail,
+    /// Those before the instant.
+    pub(crate) recorded_tail: Tail,
     pub(crate) trends: Trends,
     /// The last mark that the user set here.
     pub(crate) own_mark: Option<Mark>,
@@ -165,6 +185,11 @@ impl Data {
             address: address.into(),
             link: Link::default(),
             paused: false,
+            recording: None,
+            playback: Playback::default(),
+            at: None,
+            waiting: None,
+            jumps: 0,
             snapshot: None,
             recent: None,
             history: None,
@@ -177,6 +202,7 @@ impl Data {
             failures: None,
             leaks: None,
             tail: Tail::default(),
+            recorded_tail: Tail::default(),
             trends: Trends::default(),
             own_mark: None,
             events_per_second: None,
@@ -205,6 +231,12 @@ impl Data {
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
             Update::Failures(failures) => self.failures = fresh(failures, received),
             Update::Leaks(leaks) => self.leaks = fresh(*leaks, received),
+            Update::Recording(recording) => {
+                self.recording = recording.map(|recording| *recording);
+                self.playback.keep_inside(self.recording.as_ref());
+            }
+            Update::LastEvents(last) => self.recorded_tail.replace(last),
+            Update::Instant(at, updates) => self.show(at, updates, received),
             Update::Events(events) => self.tail.take(events),
             Update::Missed(missed) => self.tail.missed = self.tail.missed.saturating_add(missed),
             Update::Link(link) => self.link = link,
@@ -214,6 +246,62 @@ impl Data {
             }
             Update::Notice(notice) => self.notice = fresh(notice, received),
             Update::Trouble(source, reason) => self.troubles[source as usize] = reason,
+        }
+    }
+
+    /// Shows an instant: nothing of another one stays.
+    fn show(&mut self, at: Option<Timestamp>, updates: Vec<Update>, received: Instant) {
+        if !self.playback.continues(at) {
+            self.jumps += 1;
+            self.trends = Trends::default();
+        }
+        self.at = at;
+        self.snapshot = None;
+        self.recent = None;
+        self.history = None;
+        self.l1map = None;
+        self.blocks = None;
+        self.programs = None;
+        self.kernels = None;
+        self.buffers = None;
+        self.groups = None;
+        self.failures = None;
+        self.leaks = None;
+        self.recorded_tail.clear();
+        for update in updates {
+            self.apply(update, received);
+        }
+    }
+
+    /// Takes the moment of a frame, from which everything on it is counted.
+    pub(crate) fn begin_frame(&mut self, now: Instant) {
+        self.now = now;
+        let is_waiting = self.playback.at() != self.at;
+        self.waiting = is_waiting.then(|| self.waiting.unwrap_or(now));
+    }
+
+    /// Whether what is recorded is a file, which nothing is added to.
+    pub(crate) fn is_file(&self) -> bool {
+        let recording = self.recording.as_ref();
+        recording.is_some_and(|recording| recording.source == RecordingSource::File)
+    }
+
+    /// Whether the documents are of an instant of a recording, rather than live.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.at.is_some() || self.is_file()
+    }
+
+    /// Whether documents of an instant of a recording are wanted, rather than live ones.
+    pub(crate) fn wants_recorded(&self) -> bool {
+        self.playback.at().is_some() || self.is_file()
+    }
+
+    /// The newest events of the moment that is shown.
+    pub(crate) fn tail(&self) -> &Tail {
+        if self.is_recorded() {
+            &self.recorded_tail
+        } else {
+            &self.tail
         }
     }
 
@@ -279,9 +367,12 @@ impl Data {
         self.totals().map_or(&[], |snapshot| &snapshot.marks)
     }
 
-    /// The time of the server's clock at the moment of the frame.
+    /// The time of the server's clock at the moment of the frame; of a recording the instant.
     pub(crate) fn time(&self) -> Option<Timestamp> {
         let snapshot = self.snapshot.as_ref()?;
+        if self.is_recorded() {
+            return Some(self.at.unwrap_or(snapshot.document.time));
+        }
         let since = self.now.saturating_duration_since(snapshot.received);
         let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let then = snapshot.document.time.unix_nanos();
@@ -294,8 +385,28 @@ impl Data {
         Some(now.saturating_sub(time.unix_nanos()) / 1_000_000_000)
     }
 
+    /// What the moment that is shown is called: now, or its time of day.
+    pub(crate) fn now_word(&self) -> String {
+        let instant = self.time().filter(|_| self.is_recorded());
+        instant.map_or_else(
+            || "now".to_owned(),
+            |time| format::date_time(time)[11..].to_owned(),
+        )
+    }
+
+    /// So many seconds before the moment that is shown, in words.
+    pub(crate) fn ago(&self, seconds: u64) -> String {
+        let word = if self.is_recorded() { "before" } else { "ago" };
+        format!("{} {word}", format::rough_duration(seconds))
+    }
+
     /// How old a document is that came at a moment, if that is too old to be called live.
+    ///
+    /// What is recorded does not age.
     pub(crate) fn stale(&self, received: Instant) -> Option<Duration> {
+        if self.is_recorded() {
+            return None;
+        }
         let age = self.now.saturating_duration_since(received);
         let limit = self.interval.saturating_mul(STALE_INTERVALS);
         (age > limit.max(STALE_AT_LEAST)).then_some(age)
@@ -309,7 +420,7 @@ impl Data {
 
     /// Events per second from the last snapshot to a new one; none of the first, or within one moment.
     fn rate(&self, snapshot: &Snapshot, received: Instant) -> Option<u64> {
-        let before = self.snapshot.as_ref()?;
+        let before = self.snapshot.as_ref().filter(|_| !self.is_recorded())?;
         let applied = before.document.server.events_applied;
         let events = snapshot.server.events_applied.saturating_sub(applied);
         let millis = received
@@ -330,6 +441,23 @@ impl Tail {
         let over = self.events.len().saturating_sub(TAIL_EVENTS);
         self.events.drain(..over);
         self.gone += u64::try_from(over).unwrap_or(u64::MAX);
+    }
+
+    /// Other events in the place of all: those that were there are gone, so that places stay their own.
+    fn replace(&mut self, last: LastEvents) {
+        self.clear();
+        let events = (self.gone..).zip(last.events);
+        self.events = events
+            .map(|(id, event)| {
+                let applied = event.time;
+                Arc::new(StreamEvent { id, applied, event })
+            })
+            .collect();
+    }
+
+    fn clear(&mut self) {
+        self.gone = self.end();
+        self.events.clear();
     }
 
     /// The event at a place among all that ever came.

@@ -44,7 +44,7 @@ impl Export {
             add(&mut documents, "snapshot", of(data.snapshot.as_ref()));
         }
         if tab == Tab::Events {
-            let events: Vec<_> = data.tail.events.iter().map(|event| &**event).collect();
+            let events: Vec<_> = data.tail().events.iter().map(|event| &**event).collect();
             add(&mut documents, "events", Some(value(&events)));
         }
         for document in asked {
@@ -169,6 +169,8 @@ fn add(documents: &mut Map<String, Value>, name: &str, document: Option<Value>) 
 
 fn found(document: &Document, data: &Data) -> (&'static str, Option<Value>) {
     match document {
+        // The events of the view are exported with it, whatever they come from.
+        Document::Recording | Document::LastEvents => ("recording", None),
         Document::Snapshot => ("snapshot", of(data.snapshot.as_ref())),
         Document::Recent => ("history", of(data.recent.as_ref())),
         Document::History(_) => {

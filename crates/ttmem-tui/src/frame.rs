@@ -4,6 +4,7 @@ use crate::app::CompanionLine;
 use crate::data::{Data, Link};
 use crate::format;
 use crate::theme::{Ink, Theme};
+use crate::timebar;
 use crate::views::problems::Line;
 use crate::views::{KeyHelp, Tab};
 use crate::widgets::{Canvas, left_of, text};
@@ -22,20 +23,35 @@ pub(crate) struct Parts {
     pub(crate) problem: Rect,
     companion: Rect,
     pub(crate) view: Rect,
+    /// Where in a recording it is.
+    pub(crate) time: Rect,
     keys: Rect,
+}
+
+/// What there is around a view besides what there always is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Around {
+    pub(crate) has_problem: bool,
+    pub(crate) companion_lines: usize,
+    pub(crate) time_lines: u16,
 }
 
 impl Parts {
     /// Divides a screen; none of one that is too small.
-    pub(crate) fn of(screen: Rect, has_problem: bool, companion_lines: usize) -> Option<Self> {
+    pub(crate) fn of(screen: Rect, around: Around) -> Option<Self> {
         if screen.width < LEAST.0 || screen.height < LEAST.1 {
             return None;
         }
         let line = |row: u16| Rect::new(screen.x, screen.y + row, screen.width, 1);
-        let companion = u16::try_from(companion_lines).unwrap_or(u16::MAX);
+        let companion = u16::try_from(around.companion_lines).unwrap_or(u16::MAX);
         let companion = companion.min(COMPANION_LINES);
-        let problem = u16::from(has_problem);
+        let problem = u16::from(around.has_problem);
         let above = 2 + problem + companion;
+        // A view keeps a line of the smallest screen.
+        let time = around
+            .time_lines
+            .min(screen.height.saturating_sub(above + 2));
+        let view = screen.height - above - time - 1;
         Some(Self {
             tabs: line(0),
             status: line(1),
@@ -47,12 +63,11 @@ impl Parts {
                 height: companion,
                 ..line(2 + problem)
             },
-            view: Rect::new(
-                screen.x,
-                screen.y + above,
-                screen.width,
-                screen.height - above - 1,
-            ),
+            view: Rect::new(screen.x, screen.y + above, screen.width, view),
+            time: Rect {
+                height: time,
+                ..line(above + view)
+            },
             keys: line(screen.height - 1),
         })
     }
@@ -143,8 +158,8 @@ fn tab_places(line: Rect) -> [Rect; Tab::ALL.len()] {
     })
 }
 
-fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
-    let (state, ink) = state(data);
+pub(crate) fn draw_status(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
+    let (state, ink) = state(data, canvas.theme, line.width);
     // The state first: whatever else has no room, it must be seen.
     let rest = canvas.text_at_right(line, &state, ink);
     draw_facts(canvas, left_of(rest, rest.width.saturating_sub(1)), data);
@@ -160,7 +175,7 @@ pub(crate) fn draw_facts(canvas: &mut Canvas<'_>, line: Rect, data: &Data) {
     }
 }
 
-fn state(data: &Data) -> (String, Ink) {
+fn state(data: &Data, theme: Theme, columns: u16) -> (String, Ink) {
     let since = |moment| data.now.saturating_duration_since(moment).as_secs();
     if let Some(notice) = &data.notice
         && since(notice.received) < 4
@@ -169,6 +184,12 @@ fn state(data: &Data) -> (String, Ink) {
     }
     let every = format!("every {}", seconds(data.interval.as_millis()));
     let received = data.snapshot.as_ref().map(|fresh| fresh.received);
+    if data.is_recorded() {
+        return match &data.link {
+            Link::Down { reason } => (reason.clone(), Ink::Danger),
+            Link::Connecting | Link::Up => (timebar::state(data, theme, columns), Ink::Strong),
+        };
+    }
     if data.paused {
         let age = format::duration(received.map_or(0, since));
         return (format!("PAUSED for {age}"), Ink::Warning);
@@ -211,12 +232,15 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
         facts.push((anomalies, Ink::Warning));
     }
     facts.push((text::clip(&snapshot.host, 24), Ink::Strong));
-    let time = data.time().map(format::date_time);
-    let time = time.map_or_else(
-        || theme.unknown().to_owned(),
-        |time| format!("{} UTC", &time[11..]),
-    );
-    facts.push((time, Ink::Faint));
+    // The instant of a recording stands at the other end, with what it is.
+    if !data.is_recorded() {
+        let time = data.time().map(format::date_time);
+        let time = time.map_or_else(
+            || theme.unknown().to_owned(),
+            |time| format!("{} UTC", &time[11..]),
+        );
+        facts.push((time, Ink::Faint));
+    }
     if let Some(rate) = data.events_per_second {
         facts.push((format!("{} events/s", format::count(rate)), Ink::Faint));
     }

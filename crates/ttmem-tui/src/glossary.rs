@@ -110,6 +110,13 @@ words! {
          Prefetch: the program was in the prefetcher cache. JIT: the compiled kernel was on disk"
     Trace "trace"
         "commands recorded once and run many times; they lie in the TRACE region until released"
+    Recorded "recorded"
+        "of an instant of a recording, not of now: ages and alerts are counted back from it, and graphs end \
+         there. The line above the keys is the whole recording, with ' for marks, a triangle for peaks and ! for \
+         failures"
+    RecordedPeak "p"
+        "goes to the highest total of the device and class that the view shows; of DRAM on any device where it \
+         shows none. p again goes to that of the next class"
     Mesh "mesh"
         "the devices that a program opened together; each mesh has allocators of its own"
     Mark "mark"

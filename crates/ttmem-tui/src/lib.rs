@@ -6,6 +6,7 @@
 //!   it is drawn from the data and says which documents it needs.
 //! * `widgets`: what several views draw with. `theme`: colours and signs, for every terminal.
 //! * `glossary`: what every figure means, in one sentence each.
+//! * `playback`: the time cursor of a recording. `timebar`: where it is.
 //! * `app`: keys in, frames out. `terminal`: the screen, which is always given back.
 //! * `once`: one frame as text.
 //!
@@ -22,10 +23,12 @@ mod glossary;
 mod input;
 pub mod labels;
 mod once;
+mod playback;
 mod terminal;
 #[cfg(test)]
 mod testing;
 mod theme;
+mod timebar;
 mod trends;
 mod views;
 mod widgets;

@@ -9,7 +9,7 @@ use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError};
+use ttmem_api::{ApiClient, ApiRequestError, Timestamp};
 
 /// A view knows which documents it needs when it has seen what there is: a map needs a device, then a core.
 const ROUNDS: usize = 3;
@@ -24,6 +24,8 @@ const MOST_ROWS: u16 = 2_000;
 pub struct OnceOptions {
     pub address: String,
     pub tab: Tab,
+    /// An instant of a recording, in place of now or its end.
+    pub at: Option<Timestamp>,
     /// Columns, and rows; without a number of rows as many as the view has something for.
     pub size: (u16, Option<u16>),
     pub unicode: bool,
@@ -44,7 +46,10 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
         options.tab,
         theme,
     );
+    app.begin_at(options.at);
+    let client = &client.clone().at_instant(options.at);
     let take = |app: &mut App, update| app.take(update, Instant::now());
+    take(&mut app, Update::Instant(options.at, Vec::new()));
     take(&mut app, Update::Link(Link::Up));
     fetch_all(client, &Document::TOTALS, |update| take(&mut app, update))?;
     let (width, height) = options.size;

@@ -5,7 +5,7 @@
 
 use crate::labels::{held, is_gone};
 use std::collections::{BTreeMap, VecDeque};
-use ttmem_api::{Mark, Process, Snapshot, Timestamp};
+use ttmem_api::{Process, Snapshot, Timestamp};
 
 /// Values that are kept of a process: at two a second, two minutes.
 const KEPT: usize = 240;
@@ -22,7 +22,7 @@ pub(crate) struct Trends {
 
 #[derive(Debug, Clone, Default)]
 struct Trend {
-    dram: VecDeque<u64>,
+    dram: VecDeque<(Timestamp, u64)>,
     /// The latest marks at which it was looked at, and what it held then.
     at_marks: VecDeque<(Timestamp, u64)>,
 }
@@ -37,7 +37,7 @@ impl Trends {
         for process in &snapshot.processes {
             let mut trend = before.remove(&key(process)).unwrap_or_default();
             if !is_gone(process) {
-                trend.add(held(&process.devices, |on| on.dram_bytes), &snapshot.marks);
+                trend.add(held(&process.devices, |on| on.dram_bytes), snapshot);
             }
             self.of.insert(key(process), trend);
         }
@@ -46,7 +46,15 @@ impl Trends {
     /// DRAM on all its devices, oldest first.
     pub(crate) fn of(&self, process: &Process) -> Vec<u64> {
         let trend = self.of.get(&key(process));
-        trend.map_or_else(Vec::new, |trend| trend.dram.iter().copied().collect())
+        trend.map_or_else(Vec::new, |trend| {
+            trend.dram.iter().map(|(_time, bytes)| *bytes).collect()
+        })
+    }
+
+    /// When the oldest of its values was.
+    pub(crate) fn since(&self, process: &Process) -> Option<Timestamp> {
+        let (time, _bytes) = self.of.get(&key(process))?.dram.front()?;
+        Some(*time)
     }
 
     /// By how much a process grew over the latest marks, if it grew at each, and how many these are.
@@ -60,13 +68,13 @@ impl Trends {
 }
 
 impl Trend {
-    fn add(&mut self, bytes: u64, marks: &[Mark]) {
-        self.dram.push_back(bytes);
+    fn add(&mut self, bytes: u64, snapshot: &Snapshot) {
+        self.dram.push_back((snapshot.time, bytes));
         if self.dram.len() > KEPT {
             self.dram.pop_front();
         }
         // Of marks that came since the last snapshot the newest is the one that the value is of.
-        if let Some(mark) = marks.last()
+        if let Some(mark) = snapshot.marks.last()
             && self
                 .at_marks
                 .back()

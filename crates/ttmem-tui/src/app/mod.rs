@@ -9,6 +9,8 @@ mod label_tests;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;
 
 pub(crate) use state::App;
 
@@ -21,7 +23,7 @@ use state::Flow;
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
-use ttmem_api::ApiClient;
+use ttmem_api::{ApiClient, Timestamp};
 
 /// How often the server is asked, unless the user wants otherwise.
 pub const INTERVAL: Duration = Duration::from_millis(500);
@@ -78,6 +80,8 @@ pub struct TopOptions<'c> {
     pub address: String,
     pub interval: Duration,
     pub tab: Tab,
+    /// The instant of a recording to begin with.
+    pub at: Option<Timestamp>,
     pub theme: Theme,
     /// Whether the terminal is asked for its background, which decides the colours.
     pub asks_background: bool,
@@ -131,6 +135,7 @@ pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
         options.tab,
         options.theme,
     );
+    app.begin_at(options.at);
     let mut screen = Screen::enter().map_err(TopError::Terminal)?;
     if options.asks_background {
         screen.ask_background().map_err(TopError::Terminal)?;
@@ -182,6 +187,7 @@ impl Shown<'_> {
                 drawn = Some(now);
                 must_draw = false;
             }
+            app.tick(now);
             if wait_for_input(frame).map_err(TopError::Terminal)? {
                 let (flow, was_used) = self.take_input(app)?;
                 match flow {

@@ -4,15 +4,19 @@ use super::CompanionLine;
 use crate::data::{Data, Update};
 use crate::export::{Export, ExportForm};
 use crate::fetch::{Document, Settings};
-use crate::frame::{self, Parts};
+use crate::frame::{self, Around, Parts};
 use crate::input::{Gesture, Input, Key, Pointer};
+use crate::playback::{self, Playback};
 use crate::theme::Theme;
-use crate::views::help::{EVERYWHERE, Help};
+use crate::timebar;
+use crate::views::help::{EVERYWHERE, Help, TIME_KEYS};
 use crate::views::problems;
 use crate::views::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
+use ttmem_api::Timestamp;
 
 /// The intervals that `+` and `-` go through.
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
@@ -49,6 +53,8 @@ pub(crate) struct App {
     /// How the screen was divided when it was last drawn.
     parts: Option<Parts>,
     too_small: bool,
+    /// Where the time cursor moves, if it is on the screen.
+    rail: Rect,
     refreshes: u64,
     marks: u32,
 }
@@ -68,9 +74,15 @@ impl App {
             changed: true,
             parts: None,
             too_small: false,
+            rail: Rect::ZERO,
             refreshes: 0,
             marks: 0,
         }
+    }
+
+    /// Begins at an instant of a recording.
+    pub(crate) fn begin_at(&mut self, at: Option<Timestamp>) {
+        self.data.playback = Playback::beginning_at(at);
     }
 
     /// Whether a frame would differ from the last one.
@@ -86,13 +98,22 @@ impl App {
     pub(crate) fn settings(&self) -> Settings {
         let view = &self.views[self.tab as usize];
         let mut documents = view.documents(&self.data, &self.chosen);
-        // The line at the top names them, whatever the view.
-        if self.data.has_other_failures() && !documents.contains(&Document::Failures) {
-            documents.push(Document::Failures);
-        }
+        let recorded = self.data.wants_recorded();
+        let mut want = |document: Document, wanted: bool| {
+            if wanted && !documents.contains(&document) {
+                documents.push(document);
+            }
+        };
+        // The line at the top names them, whatever the view. Of a recording they come with each instant.
+        let failed = self.data.totals().map_or(0, |totals| totals.failures.count);
+        let other = self.data.has_other_failures();
+        want(Document::Failures, other || (recorded && failed > 0));
+        want(Document::Leaks, recorded && self.data.marks().len() > 1);
+        want(Document::LastEvents, recorded && view.streams_events());
         Settings {
             documents,
-            streams_events: view.streams_events(),
+            at: self.data.playback.at(),
+            streams_events: view.streams_events() && !recorded,
             samples_events: view.samples_events(&self.chosen),
             interval: self.data.interval,
             paused: self.data.paused,
@@ -108,6 +129,13 @@ impl App {
         if !(is_held && self.data.paused) {
             self.data.apply(update, received);
             self.changed = true;
+        }
+    }
+
+    /// Moves on while a recording plays.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        if let Some(recording) = &self.data.recording {
+            self.changed |= self.data.playback.tick(recording, self.data.at, now);
         }
     }
 
@@ -132,10 +160,15 @@ impl App {
 
     pub(crate) fn draw(&mut self, buffer: &mut Buffer, companion: &[CompanionLine], now: Instant) {
         self.changed = false;
-        self.data.now = now;
+        self.data.begin_frame(now);
         let canvas = &mut Canvas::new(buffer, self.theme);
         let problem = problems::line(&self.data);
-        self.parts = Parts::of(canvas.area, problem.is_some(), companion.len());
+        let around = Around {
+            has_problem: problem.is_some(),
+            companion_lines: companion.len(),
+            time_lines: timebar::lines(&self.data),
+        };
+        self.parts = Parts::of(canvas.area, around);
         self.too_small = self.parts.is_none();
         match self.parts {
             Some(parts) => {
@@ -151,14 +184,19 @@ impl App {
 
     fn draw_parts(&mut self, canvas: &mut Canvas<'_>, parts: &Parts, companion: &[CompanionLine]) {
         let view = &mut self.views[self.tab as usize];
-        let keys: [&[KeyHelp]; 2] = if self.exporting {
-            [EXPORT_KEYS, &[]]
+        let [keys, everywhere] = if self.exporting {
+            [EXPORT_KEYS.to_vec(), Vec::new()]
         } else if view.is_typing() {
-            [TYPING_KEYS, &[]]
+            [TYPING_KEYS.to_vec(), Vec::new()]
         } else {
-            [view.keys(), EVERYWHERE]
+            keys(&**view, &self.data)
         };
-        frame::draw(canvas, parts, (self.tab, keys), &self.data);
+        frame::draw(canvas, parts, (self.tab, [&keys, &everywhere]), &self.data);
+        let peaks = match &self.data.recording {
+            Some(recording) => playback::peaks(recording, &view.subject(&self.data, &self.chosen)),
+            None => Vec::new(),
+        };
+        self.rail = timebar::draw(canvas, parts.time, &self.data, &peaks);
         if self.exporting {
             frame::draw_question(
                 canvas,
@@ -175,10 +213,14 @@ impl App {
 
     /// Draws the view with the line of its state, for those who cannot press keys.
     pub(crate) fn draw_alone(&mut self, buffer: &mut Buffer, now: Instant) {
-        self.data.now = now;
+        self.data.begin_frame(now);
         let canvas = &mut Canvas::new(buffer, self.theme);
         let area = canvas.area;
-        frame::draw_facts(canvas, row_of(area, 0), &self.data);
+        if self.data.is_recorded() {
+            frame::draw_status(canvas, row_of(area, 0), &self.data);
+        } else {
+            frame::draw_facts(canvas, row_of(area, 0), &self.data);
+        }
         let problem = problems::line(&self.data);
         if let Some(problem) = &problem {
             frame::draw_problem(canvas, row_of(area, 1), problem);
@@ -228,6 +270,10 @@ impl App {
             return Flow::GoOn;
         }
         let is_typing = view.is_typing();
+        if !is_typing && self.press_time(key) {
+            return Flow::On;
+        }
+        let view = &mut self.views[self.tab as usize];
         let outcome = view.handle(key, &self.data, &mut self.chosen);
         if outcome == Outcome::Unused && !is_typing {
             return self.press_unused(key);
@@ -248,6 +294,9 @@ impl App {
                 self.data.paused = !self.data.paused;
                 self.refreshes += u64::from(!self.data.paused);
             }
+            Key::Char('m') if self.data.wants_recorded() => {
+                self.notice("no mark was set: this is a recording".to_owned());
+            }
             Key::Char('m') => self.marks += 1,
             Key::Char('x') => self.exporting = true,
             Key::Char('+' | '=') => self.step_interval(false),
@@ -262,6 +311,58 @@ impl App {
             _other => {}
         }
         Flow::On
+    }
+
+    /// Takes a key of the time cursor, where there is something recorded; whether it was one.
+    fn press_time(&mut self, key: Key) -> bool {
+        let Key::Char(key) = key else { return false };
+        let recorded = self.data.wants_recorded();
+        let Some(recording) = &self.data.recording else {
+            return false;
+        };
+        let playback = &mut self.data.playback;
+        let none = match key {
+            ',' | '.' => {
+                playback.step(recording, key == '.');
+                None
+            }
+            // What is live is held, as without a recording.
+            ' ' if recorded => {
+                playback.toggle(recording, Instant::now());
+                None
+            }
+            '<' | '>' => {
+                playback.change_speed(key == '>');
+                None
+            }
+            'p' => {
+                let view = &self.views[self.tab as usize];
+                let subject = view.subject(&self.data, &self.chosen);
+                let found = self.data.playback.jump_to_peak(recording, subject);
+                (!found).then_some("no peak was recorded of this")
+            }
+            'f' => {
+                let times = recording.failures.iter().map(|failure| failure.time);
+                let found = playback.jump_to_next(recording, times);
+                (!found).then_some("nothing that was recorded failed")
+            }
+            '\'' => {
+                let times = recording.marks.iter().map(|mark| mark.time);
+                let found = playback.jump_to_next(recording, times);
+                (!found).then_some("no mark was recorded")
+            }
+            'n' => {
+                playback.go_to_end();
+                None
+            }
+            _other => return false,
+        };
+        // Whoever looks back does not hold what is live any more.
+        self.data.paused &= !self.data.wants_recorded();
+        if let Some(none) = none {
+            self.notice(none.to_owned());
+        }
+        true
     }
 
     fn point(&mut self, pointer: Pointer) {
@@ -283,6 +384,16 @@ impl App {
             && let Some(tab) = parts.tab_at(pointer.column, pointer.row)
         {
             self.go(tab);
+            return;
+        }
+        if pointer.did == Gesture::Click
+            && self.rail.contains((pointer.column, pointer.row).into())
+            && let Some(recording) = &self.data.recording
+        {
+            let (into, whole) = (pointer.column - self.rail.x, self.rail.width - 1);
+            let (into, whole) = (u64::from(into), u64::from(whole));
+            self.data.playback.jump_to_share(recording, into, whole);
+            self.data.paused = false;
             return;
         }
         if parts.view.contains((pointer.column, pointer.row).into()) {
@@ -312,6 +423,10 @@ impl App {
             Ok(written) => written,
             Err(error) => format!("nothing written: {error}"),
         };
+        self.notice(notice);
+    }
+
+    fn notice(&mut self, notice: String) {
         self.data.apply(Update::Notice(notice), Instant::now());
     }
 
@@ -325,10 +440,7 @@ impl App {
     fn go_back(&mut self) {
         match self.before.pop() {
             Some(tab) => self.tab = tab,
-            None => {
-                let notice = "nothing to go back to; q quits".to_owned();
-                self.data.apply(Update::Notice(notice), Instant::now());
-            }
+            None => self.notice("nothing to go back to; q quits".to_owned()),
         }
     }
 
@@ -349,4 +461,21 @@ impl App {
             self.data.interval = Duration::from_millis(next);
         }
     }
+}
+
+/// The keys of a view, and those of everywhere: with those of the time cursor where there is one.
+fn keys(view: &dyn View, data: &Data) -> [Vec<KeyHelp>; 2] {
+    let mut of_view = view.keys().to_vec();
+    let mut everywhere = EVERYWHERE.to_vec();
+    if data.wants_recorded() {
+        // Nothing is to be held, and nobody listens to marks.
+        of_view.retain(|(key, _does)| !matches!(*key, "Space" | "m"));
+        everywhere.retain(|(key, _does)| !matches!(*key, "Space" | "m" | "+ -"));
+    }
+    if data.recording.is_some() {
+        let time_keys = TIME_KEYS.iter();
+        let time_keys = time_keys.filter(|(key, _does)| *key != "Space" || data.wants_recorded());
+        everywhere.splice(2..2, time_keys.copied());
+    }
+    [of_view, everywhere]
 }

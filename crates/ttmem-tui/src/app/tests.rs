@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// One moment for all: ages on the screen must not depend on how fast a test runs.
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     *START
 }
@@ -32,13 +32,13 @@ fn app(tab: Tab) -> App {
     app
 }
 
-fn drawn(app: &mut App, size: (u16, u16), companion: &[CompanionLine]) -> String {
+pub(super) fn drawn(app: &mut App, size: (u16, u16), companion: &[CompanionLine]) -> String {
     let mut canvas = Buffer::empty(Rect::new(0, 0, size.0, size.1));
     app.draw(&mut canvas, companion, now());
     text(&canvas)
 }
 
-fn press(app: &mut App, key: Key) -> Flow {
+pub(super) fn press(app: &mut App, key: Key) -> Flow {
     app.handle(Input::Key(key))
 }
 

@@ -122,8 +122,8 @@ fn every_view_with_a_document_of_its_own_says_how_old_it_is() {
         (Tab::L1Map, ""),
         (Tab::L1Map, "d"),
         (Tab::Programs, ""),
-        (Tab::Programs, "p"),
-        (Tab::Programs, "pp"),
+        (Tab::Programs, "v"),
+        (Tab::Programs, "vv"),
         (Tab::Buffers, ""),
         (Tab::Leaks, ""),
     ];

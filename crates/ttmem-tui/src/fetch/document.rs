@@ -1,7 +1,8 @@
 //! The documents that the server is asked for, each answered by one update.
 
+use super::stream::LOOK_BACK;
 use crate::data::{Listed, Update, Window};
-use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page};
+use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page, Recording};
 
 const RECENT_SECONDS: u32 = 600;
 
@@ -31,11 +32,15 @@ pub(crate) enum Document {
     Groups(BufferQuery),
     /// What grows from mark to mark.
     Leaks,
+    /// Which instants can be looked at.
+    Recording,
+    /// The events before an instant.
+    LastEvents,
 }
 
 impl Document {
-    /// The totals and the small curves, which every view shows.
-    pub(crate) const TOTALS: [Self; 2] = [Self::Snapshot, Self::Recent];
+    /// What can be looked at, the totals and the small curves, which every view shows.
+    pub(crate) const TOTALS: [Self; 3] = [Self::Recording, Self::Snapshot, Self::Recent];
 
     pub(super) fn fetch(&self, client: &ApiClient) -> Result<Update, ApiRequestError> {
         Ok(match self {
@@ -57,9 +62,20 @@ impl Document {
                 query: query.clone(),
                 page: client.buffers_where(query)?,
             }),
+            Self::Recording => Update::Recording(recording(client)?),
+            Self::LastEvents => Update::LastEvents(client.last(LOOK_BACK, None)?),
             Self::Leaks => Update::Leaks(Box::new(client.leaks()?)),
             Self::Groups(query) => Update::Groups(query.clone(), client.buffer_groups(query)?),
         })
+    }
+}
+
+/// What the server recorded; none if it records nothing, or does not know how to.
+fn recording(client: &ApiClient) -> Result<Option<Box<Recording>>, ApiRequestError> {
+    match client.recording() {
+        Ok(recording) => Ok(Some(Box::new(recording))),
+        Err(ApiRequestError::Status { code: 404, .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

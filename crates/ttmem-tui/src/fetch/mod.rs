@@ -9,6 +9,8 @@ mod document;
 mod poller;
 mod settings;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use document::{Document, fetch_all};
 pub(crate) use settings::Settings;

@@ -1,4 +1,7 @@
 //! Asks for documents in turn, each as often as the user likes and the server can bear.
+//!
+//! Of an instant of a recording everything is asked for once, and handed over together: what follows is
+//! of the same instant until another one is handed over.
 
 use super::RETRY;
 use super::document::Document;
@@ -8,10 +11,13 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError};
+use ttmem_api::{ApiClient, ApiRequestError, RecordingSource, Timestamp};
 
 /// Small curves have steps of a second in a few columns: they need no more than this.
 const RECENT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What is recorded grows at one end: nobody waits for it.
+const RECORDING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A history has steps of a second at least: asked for more often it would say the same.
 const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,6 +33,10 @@ pub(super) struct Poller {
     client: ApiClient,
     settings: Arc<SharedSettings>,
     updates: SyncSender<Update>,
+    /// The instant that was handed over last.
+    at: Option<Timestamp>,
+    /// Whether the server shows a file, in which nothing changes.
+    is_file: bool,
     fetched: Vec<Fetched>,
     was_up: bool,
     /// What was sent last of documents that do not come.
@@ -47,6 +57,8 @@ impl Poller {
             client,
             settings,
             updates,
+            at: None,
+            is_file: false,
             fetched: Vec::new(),
             was_up: false,
             trouble: None,
@@ -76,6 +88,13 @@ impl Poller {
         self.fetched
             .retain(|fetched| documents.iter().any(|known| fetched.is_of(known)));
         let mut next = Instant::now() + settings.interval;
+        let client = self.client.clone().at_instant(settings.at);
+        // All of another instant, before any of it is shown.
+        let mut together = (settings.at != self.at).then(Vec::new);
+        if together.is_some() {
+            self.fetched
+                .retain(|fetched| fetched.document == Document::Recording);
+        }
         for document in documents {
             let before = self.fetched.iter().find(|known| known.document == document);
             let is_total = Document::TOTALS.contains(&document);
@@ -84,14 +103,22 @@ impl Poller {
                 continue;
             }
             let began = Instant::now();
-            if let Some(before) = before.filter(|before| began < before.due) {
-                next = next.min(before.due);
+            if let Some(before) = before.filter(|before| before.is_fresh(began)) {
+                next = before.due.map_or(next, |due| next.min(due));
                 continue;
             }
-            let trouble = match document.fetch(&self.client) {
+            let trouble = match document.fetch(&client) {
                 Ok(update) => {
                     self.answered()?;
-                    self.send(update)?;
+                    if let Update::Recording(found) = &update {
+                        let source = found.as_ref().map(|found| found.source);
+                        self.is_file = source == Some(RecordingSource::File);
+                        self.send(update)?;
+                    } else if let Some(together) = &mut together {
+                        together.push(update);
+                    } else {
+                        self.send(update)?;
+                    }
                     None
                 }
                 // Without totals nothing on the screen is live.
@@ -102,10 +129,18 @@ impl Poller {
                 // The server is there and cannot answer this one: the others go on.
                 Err(error) => Some(error.to_string()),
             };
-            let fetched = Fetched::new(document, trouble, began, settings.interval);
-            next = next.min(fetched.due);
+            let mut fetched = Fetched::new(document, trouble, began, settings.interval);
+            let stands = settings.at.is_some() && fetched.document != Document::Recording;
+            if (self.is_file || stands) && fetched.trouble.is_none() {
+                fetched.due = None;
+            }
+            next = fetched.due.map_or(next, |due| next.min(due));
             self.forget(&fetched.document);
             self.fetched.push(fetched);
+        }
+        if let Some(together) = together {
+            self.at = settings.at;
+            self.send(Update::Instant(settings.at, together))?;
         }
         self.send_trouble()?;
         Ok(next)
@@ -154,6 +189,8 @@ impl Poller {
 
     fn failed(&mut self, error: &ApiRequestError) -> Result<(), AppGone> {
         self.was_up = false;
+        // Another server may answer next.
+        self.forget(&Document::Recording);
         self.forget(&Document::Snapshot);
         let reason = error.to_string();
         self.send(Update::Link(Link::Down { reason }))
@@ -167,7 +204,8 @@ impl Poller {
 #[derive(Debug)]
 struct Fetched {
     document: Document,
-    due: Instant,
+    /// When it is asked for again; never where nothing changes.
+    due: Option<Instant>,
     trouble: Option<String>,
 }
 
@@ -179,6 +217,7 @@ impl Fetched {
         interval: Duration,
     ) -> Self {
         let interval = match &document {
+            Document::Recording => interval.max(RECORDING_INTERVAL),
             Document::Recent => interval.max(RECENT_INTERVAL),
             Document::History(_) => interval.max(HISTORY_INTERVAL),
             _other => interval,
@@ -186,9 +225,13 @@ impl Fetched {
         let rest = began.elapsed().saturating_mul(REST);
         Self {
             document,
-            due: began + interval.max(rest),
+            due: Some(began + interval.max(rest)),
             trouble,
         }
+    }
+
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.due.is_none_or(|due| now < due)
     }
 
     /// Whether it is a document of the same kind, if perhaps another part of it.
@@ -214,11 +257,14 @@ mod tests {
     fn a_slow_document_rests() {
         let began = Instant::now();
         let second = Duration::from_secs(1);
-        let due = |document, began| Fetched::new(document, None, began, second).due;
+        let due = |document, began| {
+            let fetched = Fetched::new(document, None, began, second);
+            fetched.due.expect("it is asked for again")
+        };
         assert_eq!(due(Document::Snapshot, began), began + second);
         assert_eq!(due(Document::Recent, began), began + RECENT_INTERVAL);
         let often = Fetched::new(Document::History(60), None, began, second / 10).due;
-        assert_eq!(often, began + HISTORY_INTERVAL);
+        assert_eq!(often, Some(began + HISTORY_INTERVAL));
         let long_ago = began - Duration::from_secs(5);
         assert!(due(Document::Snapshot, long_ago) >= began + Duration::from_secs(45));
     }

@@ -3,12 +3,15 @@
 use super::document::Document;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use ttmem_api::Timestamp;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Documents to keep fresh besides the totals: those of the view on screen only.
     pub(crate) documents: Vec<Document>,
     pub(crate) streams_events: bool,
+    /// The instant that they are wanted of.
+    pub(crate) at: Option<Timestamp>,
     /// Whether some events are enough where there are more than anybody can read.
     pub(crate) samples_events: bool,
     pub(crate) interval: Duration,

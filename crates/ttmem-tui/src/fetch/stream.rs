@@ -24,7 +24,7 @@ const BRIEFLY: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Events from before that a view of events begins with.
-const LOOK_BACK: u32 = 500;
+pub(super) const LOOK_BACK: u32 = 500;
 
 #[derive(Debug)]
 pub(super) struct Listener {

@@ -31,6 +31,7 @@ fn does_what_it_is_asked() {
         }
         Ok("top") => {
             let options = TopOptions {
+                at: None,
                 client: ApiClient::new("/nonexistent/ttmem.sock"),
                 address: "nowhere".to_owned(),
                 interval: Duration::from_millis(100),

@@ -37,6 +37,8 @@ pub(crate) fn needed(view: &dyn View, data: &Data, chosen: &Chosen) -> Needed {
             | Document::Recent
             | Document::Programs
             | Document::Failures
+            | Document::Recording
+            | Document::LastEvents
             | Document::Leaks => {}
         }
     }

@@ -22,6 +22,17 @@ pub(crate) const EVERYWHERE: &[KeyHelp] = &[
     ("+ -", "interval"),
 ];
 
+/// Where there is something recorded.
+pub(crate) const TIME_KEYS: &[KeyHelp] = &[
+    ("Space", "play"),
+    (", .", "step"),
+    ("p", "peak"),
+    ("f", "failure"),
+    ("'", "mark"),
+    ("< >", "speed"),
+    ("n", "end or now"),
+];
+
 /// The columns beyond which lines are hard to read.
 const WIDEST: u16 = 110;
 
@@ -97,6 +108,7 @@ fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     put_keys(&mut lines, "Keys of this view", view.keys(), columns);
     put_keys(&mut lines, "Keys everywhere", EVERYWHERE, columns);
+    put_keys(&mut lines, "Keys of a recording", TIME_KEYS, columns);
     let own = view.words();
     put_words(&mut lines, "Words of this view", own.iter(), columns);
     let others = Word::ALL.iter().filter(|word| !own.contains(word));

@@ -22,6 +22,7 @@ use crate::data::Data;
 use crate::fetch::Document;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
+use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::Canvas;
 use ratatui::layout::Rect;
@@ -180,6 +181,11 @@ pub(crate) trait View {
     /// The documents that it shows, besides the totals.
     fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
         Vec::new()
+    }
+
+    /// The device and class that it is about, if it is about one.
+    fn subject(&self, _data: &Data, _chosen: &Chosen) -> Subject {
+        Subject::default()
     }
 
     fn streams_events(&self) -> bool {

@@ -27,6 +27,7 @@ pub(crate) fn draw_silence(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> 
     }
     let address = &data.address;
     let (said, advice) = match &data.link {
+        Link::Connecting | Link::Up if data.is_file() => (format!("Reading {address}."), ""),
         Link::Down { reason, .. } => (
             format!("The server at {address} does not answer: {reason}"),
             "It is asked again and again. `ttmem run -- PROGRAM` and `ttmem serve` start one.",

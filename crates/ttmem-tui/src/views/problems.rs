@@ -11,7 +11,7 @@ use crate::labels;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Share, percent};
-use ttmem_api::{ClassUsage, Device, Process, Snapshot};
+use ttmem_api::{ClassUsage, Device, GrowingGroup, Process, Snapshot};
 
 /// Free memory of which a request can have less than one part in so many is in pieces.
 const PIECES: u64 = 4;
@@ -42,13 +42,19 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
     let Some(snapshot) = data.totals() else {
         return Vec::new();
     };
-    let growing = data.processes().iter();
-    let growing = growing.filter_map(|process| growing_process(process, data));
+    // What this view saw is not what came before an instant: a recording is asked for that.
+    let growing = if data.is_recorded() {
+        growing_groups(data)
+    } else {
+        let processes = data.processes().iter();
+        let growing = processes.filter_map(|process| growing_process(process, data));
+        growing.collect()
+    };
     let (of_living, of_ended): (Vec<_>, Vec<_>) = data
         .fresh_failures()
         .partition(|fresh| fresh.living.is_some());
     let mut problems: Vec<Problem> = failed(&of_living).into_iter().collect();
-    problems.extend(in_order(snapshot, growing.collect()));
+    problems.extend(in_order(snapshot, growing));
     problems.extend(failed(&of_ended));
     problems
 }
@@ -216,6 +222,18 @@ fn name(pid: Option<u32>, name: Option<&str>) -> String {
 
 fn name_of(process: &Process) -> String {
     name(process.pid, process.name.as_deref())
+}
+
+/// What grew from mark to mark up to the instant, of processes that live then.
+fn growing_groups(data: &Data) -> Vec<Problem> {
+    let leaks = data.leaks.iter();
+    let growing = leaks.flat_map(|fresh| &fresh.document.growing);
+    let growing = growing.filter(|growing| !growing.group.departed);
+    let problem = |growing: &GrowingGroup| {
+        let name = name(growing.group.pid, growing.group.process.as_deref());
+        warning(format!("{name}: {}", growing.sentence()), '8')
+    };
+    growing.map(problem).collect()
 }
 
 fn growing_process(process: &Process, data: &Data) -> Option<Problem> {

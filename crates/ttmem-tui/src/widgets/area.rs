@@ -22,6 +22,8 @@ pub(crate) struct Area<'v> {
     pub(crate) ink: Ink,
     /// What stands below the oldest value.
     pub(crate) from: String,
+    /// What stands below the newest.
+    pub(crate) to: String,
 }
 
 /// Draws values over all of an area: the oldest at its left, the newest at its right.
@@ -72,7 +74,7 @@ pub(crate) fn draw_area(canvas: &mut Canvas<'_>, area: Rect, drawn: &Area<'_>) {
     if axis > 0 {
         let line = Rect::new(plot.x, plot.bottom(), plot.width, 1);
         canvas.text(line, &drawn.from, Ink::Faint);
-        canvas.text_at_right(line, "now", Ink::Faint);
+        canvas.text_at_right(line, &drawn.to, Ink::Faint);
     }
 }
 
@@ -90,6 +92,7 @@ mod tests {
             whole: Some(80),
             ink: Ink::Dram,
             from: "1 min ago".to_owned(),
+            to: "now".to_owned(),
         };
         draw_area(&mut Canvas::new(&mut canvas, THEME), area, &what);
         lines(&canvas)

@@ -5,6 +5,7 @@ mod failures;
 mod history;
 mod maps;
 mod programs;
+mod recording;
 mod rows;
 mod totals;
 

@@ -153,6 +153,7 @@ impl World {
             };
             let group = groups.entry(key.clone()).or_insert(BufferGroup {
                 key,
+                stack: None,
                 buffers: 0,
                 charged_bytes: 0,
                 requested_bytes: 0,

@@ -58,7 +58,7 @@ pub(in crate::views) fn draw_groups(
         GroupBy::Class => "CLASS",
         GroupBy::Process => "PROCESS",
         GroupBy::Layout => "LAYOUT",
-        GroupBy::Line => "PYTHON LINE",
+        GroupBy::Line | GroupBy::Stack => "PYTHON LINE",
         GroupBy::Operation | GroupBy::Other => "OPERATION",
     };
     let table = Table {

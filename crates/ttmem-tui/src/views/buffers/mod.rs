@@ -16,6 +16,7 @@ use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
+use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Pane, Table, below, row_of};
 use ratatui::layout::Rect;
@@ -68,7 +69,7 @@ impl Buffers {
                 let Some(pid) = pid else { return false };
                 chosen.pid = Some(pid);
             }
-            GroupBy::Line => self.question.line.set(key.as_str()),
+            GroupBy::Line | GroupBy::Stack => self.question.line.set(key.as_str()),
             GroupBy::Layout | GroupBy::Other => return false,
         }
         self.grouped = None;
@@ -206,11 +207,15 @@ impl View for Buffers {
             ("Enter", "details"),
             ("c", "class"),
             ("d", "device only"),
-            ("p", "process only"),
-            ("> <", "smallest size"),
+            ("P", "process only"),
+            ("z Z", "smallest size"),
             ("[ ]", "device"),
             ("Esc", "all"),
         ]
+    }
+
+    fn subject(&self, data: &Data, chosen: &Chosen) -> Subject {
+        self.question.subject(data, chosen)
     }
 
     fn words(&self) -> &'static [Word] {
@@ -255,15 +260,15 @@ impl View for Buffers {
             }
             Key::Char('c') => self.question.next_class(),
             Key::Char('d') => self.question.only_device = !self.question.only_device,
-            Key::Char('p') => {
+            Key::Char('P') => {
                 let owner = self.row(data, chosen).and_then(|row| row.pid);
                 chosen.pid = match chosen.pid {
                     Some(_) => None,
                     None => owner.filter(|_| self.grouped.is_none()),
                 };
             }
-            Key::Char('>') => self.question.step_min(true),
-            Key::Char('<') => self.question.step_min(false),
+            Key::Char('z') => self.question.step_min(true),
+            Key::Char('Z') => self.question.step_min(false),
             Key::Char('[') | Key::Left => chosen.step(false, data),
             Key::Char(']') | Key::Right => chosen.step(true, data),
             _other => return Outcome::Unused,

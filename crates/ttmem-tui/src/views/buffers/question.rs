@@ -6,6 +6,7 @@
 
 use crate::data::Data;
 use crate::format;
+use crate::playback::Subject;
 use crate::theme::Theme;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
@@ -115,6 +116,15 @@ impl Question {
             descending: self.descending,
             ..Self::default()
         };
+    }
+
+    /// The device and class that the buffers are of, where they are of one.
+    pub(super) fn subject(&self, data: &Data, chosen: &Chosen) -> Subject {
+        let device = chosen.device(data).filter(|_| self.only_device);
+        Subject {
+            device: device.map(Device::key),
+            class: self.class,
+        }
     }
 
     fn filters(&self, data: &Data, chosen: &Chosen) -> BufferQuery {

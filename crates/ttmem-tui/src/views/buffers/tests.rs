@@ -56,7 +56,7 @@ fn screens_of_what_was_asked() {
     let states = [
         ("grouped_by_operation", "b"),
         ("grouped_by_class", "bbb"),
-        ("narrowed", "c>>/mat\n"),
+        ("narrowed", "czz/mat\n"),
         ("typing", "/soft"),
         ("details", "jjj\n"),
         ("newest", "ss"),
@@ -73,7 +73,7 @@ fn screens_of_what_was_asked() {
 fn filters_and_order_go_to_the_server() {
     let (mut view, mut data, mut chosen) = (Buffers::default(), WORLD.data(), Chosen::default());
     drawn(&mut view, &data, &chosen, SIZES[0]);
-    press(&mut view, &mut data, &mut chosen, "s/Mat\ncd>p");
+    press(&mut view, &mut data, &mut chosen, "s/Mat\ncdzP");
     let asked = testing::needed(&view, &data, &chosen).buffers.unwrap();
     assert_eq!(
         (asked.sort, asked.descending),
@@ -86,7 +86,7 @@ fn filters_and_order_go_to_the_server() {
     // No row answers this question yet, so there is no process to choose.
     assert_eq!((asked.pid, asked.device), (None, None));
     answer(&view, &mut data, &chosen);
-    press(&mut view, &mut data, &mut chosen, "p");
+    press(&mut view, &mut data, &mut chosen, "P");
     assert!(chosen.pid.is_some());
     assert_eq!(
         testing::needed(&view, &data, &chosen).buffers.unwrap().pid,

@@ -19,6 +19,7 @@ use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
+use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of, text};
 use chart::Chart;
@@ -265,6 +266,13 @@ impl View for DeviceView {
         ]
     }
 
+    fn subject(&self, data: &Data, chosen: &Chosen) -> Subject {
+        Subject {
+            device: chosen.device(data).map(Device::key),
+            class: None,
+        }
+    }
+
     fn words(&self) -> &'static [Word] {
         &[
             Word::Classes,
@@ -302,8 +310,8 @@ impl View for DeviceView {
             typed if self.find.is_typing() => self.find.handle(typed),
             Key::Char('/') => self.find.begin(),
             Key::Escape if !self.find.text().is_empty() => self.find.clear(),
-            Key::Left | Key::Char('[' | 'p') => chosen.step(false, data),
-            Key::Right | Key::Char(']' | 'n') => chosen.step(true, data),
+            Key::Left | Key::Char('[') => chosen.step(false, data),
+            Key::Right | Key::Char(']') => chosen.step(true, data),
             Key::Char('w') => self.window = (self.window + 1) % windows,
             Key::Char('W') => self.window = (self.window + windows - 1) % windows,
             Key::Char('s') => self.step_series(true),

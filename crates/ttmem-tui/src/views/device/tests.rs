@@ -158,10 +158,10 @@ fn devices_go_round_and_a_chart_can_be_clicked() {
     let data = BUSY.data();
     let mut chosen = Chosen::default();
     let mut view = DeviceView::default();
-    press(&mut view, "p", &data, &mut chosen);
+    press(&mut view, "[", &data, &mut chosen);
     assert_eq!(chosen.place(&data), 7);
     assert!(drawn(&mut view, &data, &chosen, (80, 24)).starts_with("Device 7  8 of 8"));
-    press(&mut view, "]n", &data, &mut chosen);
+    press(&mut view, "]]", &data, &mut chosen);
     assert_eq!(chosen.place(&data), 1);
     let click = |column, row| Pointer {
         column,

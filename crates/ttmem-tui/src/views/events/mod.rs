@@ -20,6 +20,7 @@ use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
+use ttmem_api::Timestamp;
 
 /// Rows of a screen below which the chosen event is not shown in full.
 const ROOM_FOR_DETAILS: u16 = 12;
@@ -38,6 +39,8 @@ pub(crate) struct Events {
 struct Held {
     tail: Tail,
     why: Why,
+    /// The instant of a recording that they are of.
+    at: Option<Timestamp>,
 }
 
 /// Why the list stands still, which says what lets it run again.
@@ -132,6 +135,8 @@ impl View for Events {
         if area.is_empty() {
             return;
         }
+        // What was held of another instant is not shown under this one.
+        self.held.take_if(|held| held.at != data.at);
         self.follow(data, chosen.pid);
         if self.stop_with_the_app(data) {
             self.follow(data, chosen.pid);
@@ -160,7 +165,7 @@ impl View for Events {
 
 impl Events {
     fn shown<'e>(held: Option<&'e Held>, data: &'e Data) -> &'e Tail {
-        held.map_or(&data.tail, |held| &held.tail)
+        held.map_or_else(|| data.tail(), |held| &held.tail)
     }
 
     /// Stands still while the app does, though events go on coming; whether that changed now.
@@ -177,6 +182,7 @@ impl Events {
     fn follow(&mut self, data: &Data, pid: Option<u32>) {
         let wanted = Wanted {
             family: self.family,
+            recorded: data.is_recorded(),
             pid,
             text: self.filter.text().to_owned(),
         };
@@ -212,11 +218,11 @@ impl Events {
 
     /// Holds the events of this moment; some may have gone since the rows were drawn.
     fn hold(&mut self, data: &Data, why: Why) {
-        let gone = self.rows.number_of(data.tail.gone);
+        let gone = self.rows.number_of(data.tail().gone);
         self.cursor.row = self.cursor.row.saturating_sub(gone);
         self.cursor.top = self.cursor.top.saturating_sub(gone);
-        let tail = data.tail.clone();
-        self.held = Some(Held { tail, why });
+        let (tail, at) = (data.tail().clone(), data.at);
+        self.held = Some(Held { tail, why, at });
     }
 
     fn choose_process(&self, data: &Data, chosen: &mut Chosen) -> Outcome {
@@ -251,10 +257,18 @@ impl Events {
     fn state(&self, data: &Data, theme: Theme) -> (String, Ink) {
         let dot = theme.pick("·", "-");
         let Some(held) = &self.held else {
-            let kept = data.tail.events.len() as u64;
+            let kept = data.tail().events.len() as u64;
             let kept = format::counted(kept, "event");
-            return (format!("{kept} {dot} following"), Ink::Faint);
+            let doing = if data.is_recorded() {
+                "up to this instant"
+            } else {
+                "following"
+            };
+            return (format!("{kept} {dot} {doing}"), Ink::Faint);
         };
+        if data.is_recorded() {
+            return (format!("scrolled up {dot} G newest"), Ink::Warning);
+        }
         let since = format::count(data.tail.end().saturating_sub(held.tail.end()));
         if held.why != Why::Scrolled || data.paused {
             (format!("paused {dot} {since} came since"), Ink::Warning)
@@ -283,8 +297,8 @@ impl Events {
             let found = format::count(self.rows.events());
             parts.push((format!("{found} match"), Ink::Faint));
         }
-        if data.tail.missed > 0 {
-            let missed = format::counted(data.tail.missed, "event");
+        if data.tail().missed > 0 {
+            let missed = format::counted(data.tail().missed, "event");
             parts.push((
                 format!("{missed} missed: more than this reader can take"),
                 Ink::Warning,
@@ -313,6 +327,7 @@ impl Events {
         if rows.len() == 0 {
             let kept = tail.events.len() as u64;
             let why = match (kept, &data.link) {
+                (0, _any) if data.is_recorded() => "no events up to this instant".to_owned(),
                 (0, Link::Connecting) => "nothing was heard of the server yet".to_owned(),
                 (0, Link::Up | Link::Down { .. }) => {
                     "no events yet: what happens from now on is shown here".to_owned()

@@ -14,6 +14,8 @@ use ttmem_api::{FieldValue, LastEvent, StreamEvent};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) family: Family,
+    /// Whether they are recorded ones, which have places of their own.
+    pub(super) recorded: bool,
     pub(super) pid: Option<u32>,
     /// With each of these words somewhere in it, whatever the case. One such as `class=l1` is looked
     /// for among fields with their names, any other among values only.

@@ -50,7 +50,7 @@ fn every_word_and_every_key_is_reached_in_every_view_and_no_word_twice() {
             let found = lines.iter().filter(|known| **known == line).count();
             assert_eq!(found, 1, "{tab:?}: {}", word.term());
         }
-        for key in view.keys().iter().chain(EVERYWHERE) {
+        for key in view.keys().iter().chain(EVERYWHERE).chain(TIME_KEYS) {
             let help = format!("{} {}", text::left(key.0, 9), key.1);
             let found = lines.iter().any(|line| line.contains(&help));
             assert!(found, "{tab:?}: {help}");

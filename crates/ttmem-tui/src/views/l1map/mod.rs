@@ -21,6 +21,7 @@ use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::labels;
+use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, left_of, right_of, row_of};
 use gap::Gap;
@@ -280,6 +281,17 @@ impl View for L1MapView {
         }
     }
 
+    fn subject(&self, data: &Data, chosen: &Chosen) -> Subject {
+        let class = match self.page {
+            Page::Banks(class) => class,
+            Page::Cores => MemoryClass::L1,
+        };
+        Subject {
+            device: chosen.device(data).map(Device::key),
+            class: Some(class),
+        }
+    }
+
     fn words(&self) -> &'static [Word] {
         &[
             Word::Occupied,
@@ -319,8 +331,8 @@ impl View for L1MapView {
             typed if self.find.is_typing() => self.find.handle(typed),
             Key::Char('/') => self.find.begin(),
             Key::Escape if !self.find.text().is_empty() => self.find.clear(),
-            Key::Char('[' | 'p') => chosen.step(false, data),
-            Key::Char(']' | 'n') => chosen.step(true, data),
+            Key::Char('[') => chosen.step(false, data),
+            Key::Char(']') => chosen.step(true, data),
             Key::Char('d') => self.turn(MemoryClass::Dram),
             Key::Char('t') => self.turn(MemoryClass::Trace),
             Key::Char('l') => self.turn(MemoryClass::L1),

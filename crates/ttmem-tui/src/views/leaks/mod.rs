@@ -216,7 +216,7 @@ impl View for Leaks {
             ("b", "group by"),
             ("Enter", "buffers"),
             ("d", "device only"),
-            ("< >", "device"),
+            ("arrows", "device"),
         ];
         match &self.opened {
             Some(opened) => opened.list.keys(),
@@ -276,8 +276,8 @@ impl View for Leaks {
             Key::Char(']') => self.step_mark(true, data),
             Key::Char('b') => self.by = Some(around(&groups::ways(data), self.by(data), true)),
             Key::Char('d') => self.only_device = !self.only_device,
-            Key::Char('<') | Key::Left => chosen.step(false, data),
-            Key::Char('>') | Key::Right => chosen.step(true, data),
+            Key::Left => chosen.step(false, data),
+            Key::Right => chosen.step(true, data),
             Key::Enter => {
                 self.enter(data, chosen);
                 return Outcome::Handled;

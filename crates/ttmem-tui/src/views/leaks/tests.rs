@@ -278,7 +278,9 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
 #[test]
 fn only_the_chosen_device_or_process_until_escape() {
     let (mut view, mut data, mut chosen) = (Leaks::default(), WORLD.data(), Chosen::default());
-    press(&mut view, &mut data, &mut chosen, "d>");
+    press(&mut view, &mut data, &mut chosen, "d");
+    let next = view.handle(Key::Right, &data, &mut chosen);
+    assert_eq!(next, Outcome::Handled);
     chosen.pid = Some(70_100);
     let asked = testing::needed(&view, &data, &chosen).groups.unwrap();
     assert_eq!(asked.unique_id, data.devices()[1].unique_id);

@@ -97,14 +97,15 @@ fn draw_one(canvas: &mut Canvas<'_>, area: Rect, data: &Data, graph: &Graph) {
         values: &sums[first..],
         whole,
         ink: graph.ink,
-        from: since.map_or_else(String::new, |since| ago(since, history.time)),
+        from: since.map_or_else(String::new, |since| ago(since, history.time, data)),
+        to: data.now_word(),
     };
     draw_area(canvas, inner, &area);
 }
 
-fn ago(time: Timestamp, now: Timestamp) -> String {
+fn ago(time: Timestamp, now: Timestamp, data: &Data) -> String {
     let nanos = now.unix_nanos().saturating_sub(time.unix_nanos());
-    format!("{} ago", format::rough_duration(nanos / 1_000_000_000))
+    data.ago(nanos / 1_000_000_000)
 }
 
 /// The sum over all devices of each step; none while nothing was known of any.

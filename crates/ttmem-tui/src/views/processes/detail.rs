@@ -83,7 +83,7 @@ impl Detail {
                 chosen.pid = self.pid;
                 Outcome::Go(Tab::Buffers)
             }
-            Key::Char('p') if self.pid.is_some() => {
+            Key::Char('P') if self.pid.is_some() => {
                 chosen.pid = self.pid;
                 Outcome::Go(Tab::Programs)
             }
@@ -124,7 +124,7 @@ impl Detail {
         };
         let inner = panel(canvas, devices, "on each device", false);
         Table::of(DEVICES).draw_first(canvas, inner, &process.devices, |on| cells(on, theme));
-        let title = "buffers by operation: Enter lists them, p shows programs, / finds";
+        let title = "buffers by operation: Enter lists them, P shows programs, / finds";
         let title = match self.find.said(theme) {
             Some(find) => format!("buffers by operation: {find}"),
             None => title.to_owned(),
@@ -172,21 +172,22 @@ fn draw_title(canvas: &mut Canvas<'_>, area: Rect, process: &Process, theme: The
 fn draw_graph(canvas: &mut Canvas<'_>, area: Rect, process: &Process, data: &Data) {
     let held = held(&process.devices, |on| on.dram_bytes);
     let held = labels::on_devices(held, process.devices.len());
-    let title = format!("{} {held}, since this view is open", labels::DRAM);
+    let since = if data.is_recorded() {
+        "since the last jump"
+    } else {
+        "since this view is open"
+    };
+    let title = format!("{} {held}, {since}", labels::DRAM);
     let inner = panel(canvas, area, &title, false);
     let values: Vec<Option<u64>> = data.trends.of(process).into_iter().map(Some).collect();
-    let seconds = data.interval.as_secs_f64() * f64::from(u32::try_from(values.len()).unwrap_or(0));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a few minutes"
-    )]
-    let seconds = seconds as u64;
+    let since = data.trends.since(process);
+    let seconds = since.and_then(|since| data.age_seconds(since)).unwrap_or(0);
     let drawn = Area {
         values: &values,
         whole: None,
         ink: Ink::Dram,
-        from: format!("{} ago", crate::format::rough_duration(seconds)),
+        from: data.ago(seconds),
+        to: data.now_word(),
     };
     draw_area(canvas, inner, &drawn);
 }

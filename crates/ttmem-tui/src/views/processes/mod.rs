@@ -267,13 +267,20 @@ impl Processes {
 
 impl View for Processes {
     fn keys(&self) -> &'static [KeyHelp] {
-        &[
+        const LIST: &[KeyHelp] = &[
             ("Enter", "details"),
             ("/", "find"),
             ("s", "column"),
             ("S", "direction"),
             ("d", "devices"),
-        ]
+        ];
+        const OPENED: &[KeyHelp] = &[
+            ("Enter", "buffers"),
+            ("P", "programs"),
+            ("Esc", "list"),
+            ("/", "find"),
+        ];
+        if self.opened.is_some() { OPENED } else { LIST }
     }
 
     fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {

@@ -178,7 +178,7 @@ impl Programs {
 impl View for Programs {
     fn keys(&self) -> &'static [KeyHelp] {
         &[
-            ("p", "page"),
+            ("v", "page"),
             ("/", "find"),
             ("s S", "sort"),
             ("Enter", "details"),
@@ -223,7 +223,7 @@ impl View for Programs {
             return Outcome::Handled;
         }
         match key {
-            Key::Char('p') => self.page = around(&Page::ALL, self.page, true),
+            Key::Char('v') => self.page = around(&Page::ALL, self.page, true),
             Key::Char('/') => self.filter.begin(),
             Key::Enter if self.page == Page::Programs => {
                 if self.list.cursor.rows > 0 {

@@ -121,9 +121,9 @@ fn rows_are_sorted_filtered_and_of_the_chosen_process() {
 fn pages_follow_each_other_and_devices_too() {
     let (mut view, data, mut chosen) = (Programs::default(), WORLD.data(), Chosen::default());
     assert!(!testing::needed(&view, &data, &chosen).kernels);
-    press(&mut view, &data, &mut chosen, "pp");
+    press(&mut view, &data, &mut chosen, "vv");
     assert!(testing::needed(&view, &data, &chosen).kernels);
-    press(&mut view, &data, &mut chosen, "p]");
+    press(&mut view, &data, &mut chosen, "v]");
     let rings = drawn(&mut view, &data, &chosen, SIZES[0]);
     assert!(
         rings.contains("[rings and caches]") && rings.contains("device 1R "),
@@ -142,7 +142,7 @@ fn pages_follow_each_other_and_devices_too() {
     for key in [Key::Enter, Key::Escape] {
         assert_eq!(view.handle(key, &data, &mut chosen), Outcome::Handled);
     }
-    press(&mut view, &data, &mut chosen, "p");
+    press(&mut view, &data, &mut chosen, "v");
     assert_eq!(view.page, Page::Programs);
     let click = |column, row| Pointer {
         column,

@@ -42,6 +42,8 @@ pub(super) struct Timeline {
     counted: BTreeMap<Key, u64>,
     tracks: BTreeMap<Key, Track>,
     seen: Option<Instant>,
+    /// How often the time cursor had jumped at the newest answer.
+    jumps: u64,
     /// Whether nothing kept the server from being asked since the newest answer.
     watched: bool,
 }
@@ -49,6 +51,8 @@ pub(super) struct Timeline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Poll {
     received: Instant,
+    /// The time that it is of.
+    time: Option<Timestamp>,
     /// Whether it is known when programs ran since the one before: between the two.
     follows: bool,
 }
@@ -76,6 +80,13 @@ impl Track {
 
 impl Timeline {
     pub(super) fn take(&mut self, document: &Fresh<Listed<ProgramRow>>, data: &Data, theme: Theme) {
+        if self.jumps != data.jumps {
+            // What ran at other instants is not what ran before this one.
+            *self = Self {
+                jumps: data.jumps,
+                ..Self::default()
+            };
+        }
         let follows = self.watch(data);
         let received = document.received;
         if self
@@ -86,7 +97,12 @@ impl Timeline {
             return;
         }
         self.watched = true;
-        self.polls.push_back(Poll { received, follows });
+        let time = data.time();
+        self.polls.push_back(Poll {
+            received,
+            time,
+            follows,
+        });
         if self.polls.len() > usize::from(POLLS) {
             self.polls.pop_front();
         }
@@ -114,7 +130,7 @@ impl Timeline {
             }
         }
         self.counted = counted;
-        self.asked = data.time();
+        self.asked = time;
         self.forget();
     }
 
@@ -228,15 +244,17 @@ impl Timeline {
         let back = u16::try_from(self.polls.len()).unwrap_or(cells).min(cells);
         let place = self.polls.len().checked_sub(usize::from(back));
         let oldest = place.and_then(|place| self.polls.get(place));
-        let ago = oldest.map_or(0, |poll| {
-            data.now.saturating_duration_since(poll.received).as_secs()
-        });
-        let left = format!("{} ago", format::duration(ago));
-        let gap = usize::from(back).saturating_sub(left.len() + "now".len());
+        let ago = oldest.and_then(|poll| data.age_seconds(poll.time?));
+        let left = data.ago(ago.unwrap_or(0));
+        let now = data.now_word();
+        // At least the moment has room, whatever the cells take.
+        let word = u16::try_from(now.len()).unwrap_or(cells);
+        let back = back.max(word).min(cells);
+        let gap = usize::from(back).saturating_sub(left.len() + now.len());
         let line = if gap > 0 {
-            left + &" ".repeat(gap) + "now"
+            left + &" ".repeat(gap) + &now
         } else {
-            text::right("now", usize::from(back))
+            text::right(&now, usize::from(back))
         };
         let axis = right_of(row_of(area, 0), begin + cells - back);
         canvas.text(left_of(axis, back), line, Ink::Faint);

@@ -13,6 +13,8 @@ mod harness;
 mod memory;
 mod old_client;
 mod record;
+mod recording;
+mod recording_cost;
 mod release;
 mod screen;
 mod top;
@@ -23,13 +25,14 @@ pub use client::read_account;
 pub use fair::{AttackOptions, attack};
 pub use harness::Programs;
 pub use record::{RecordOptions, run as record};
+pub use recording::RecordingOptions;
 pub use release::hold;
 pub use workload::{WorkloadOptions, run as workload};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Subject {
     Server,
     Client,
@@ -37,6 +40,7 @@ pub enum Subject {
     Api,
     Churn,
     Fair,
+    Recording(RecordingOptions),
 }
 
 /// Measures one subject; with `quick`, a part of the work.
@@ -57,6 +61,12 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         Subject::Top => json!({ "bench": "top", "top": top::measure(programs, quick)? }),
         Subject::Fair => json!({ "bench": "fair", "fair": fair::measure(programs, quick)? }),
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
+        Subject::Recording(options) => {
+            let events = options.events / if quick { 10 } else { 1 };
+            let found = recording::measure(&RecordingOptions { events })?;
+            let cost = recording_cost::measure(programs, quick)?;
+            json!({ "bench": "recording", "recording": found, "cost": cost })
+        }
         Subject::Churn => json!({ "bench": "churn", "churn": churn::measure(programs, quick)? }),
     };
     found["schema"] = json!(1);

@@ -4,7 +4,9 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
-use ttmem_bench::{AttackOptions, Programs, RecordOptions, Subject, WorkloadOptions};
+use ttmem_bench::{
+    AttackOptions, Programs, RecordOptions, RecordingOptions, Subject, WorkloadOptions,
+};
 
 /// Measurements of the ttmem program, printed as JSON.
 #[derive(Debug, Parser)]
@@ -28,6 +30,14 @@ enum Command {
     Churn(Measurement),
     /// Fairness: an honest client's round trip beside each of many attacks.
     Fair(Measurement),
+    /// Recordings: events per second and bytes per event, time to open and to go to an instant.
+    Recording {
+        #[command(flatten)]
+        measurement: Measurement,
+
+        #[command(flatten)]
+        options: RecordingOptions,
+    },
     /// A workload for `server` to kill: allocates, prints a line, and waits.
     #[command(hide = true)]
     Hold {
@@ -64,6 +74,10 @@ fn main() -> Result<()> {
         Command::Api(options) => (Subject::Api, options),
         Command::Churn(options) => (Subject::Churn, options),
         Command::Fair(options) => (Subject::Fair, options),
+        Command::Recording {
+            measurement,
+            options,
+        } => (Subject::Recording(options), measurement),
         Command::Attack(options) => return ttmem_bench::attack(&options),
         Command::Hold { socket } => return ttmem_bench::hold(&socket),
         Command::Workload(options) => return ttmem_bench::workload(&options),

@@ -1,10 +1,16 @@
 //! The command line: commands, options, and where defaults come from.
 
+mod launch;
+mod record;
 mod remote;
+mod replay;
 mod top;
 
-pub(crate) use remote::HttpOptions;
+pub(crate) use launch::{CheckOptions, EnvOptions, LaunchOptions, RunOptions};
+pub(crate) use record::{RecordFileOptions, RecordFolderOptions, ReportOptions};
+pub(crate) use remote::{HttpOptions, RecordedOptions};
 use remote::{host_name, tcp_address};
+pub(crate) use replay::ReplayOptions;
 pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of};
 
 use crate::exit::EXIT_CODES;
@@ -37,8 +43,10 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_SOCKET_MODE", "serve --socket-mode"),
     ("TTMEM_BOARD", "serve --board"),
     ("TTMEM_ATTACH_LIBRARY", "run --library"),
+    ("TTMEM_ATTACH_LIBRARY", "check --library"),
     ("TTMEM_ATTACH_LIBRARY", "env --library"),
     ("TTMEM_STACKS", "run --stacks"),
+    ("TTMEM_STACKS", "check --stacks"),
 ];
 
 /// The most connections that can be asked for: each costs two descriptors.
@@ -105,6 +113,18 @@ pub(crate) enum Command {
     /// The program is tracked as it is, and so are the processes that it starts. Its streams,
     /// its signals and its exit code are its own.
     Run(RunOptions),
+    /// Run a program and fail if it takes or leaves behind more than a baseline says.
+    ///
+    /// For CI. The file is that of `pytest --ttmem-baseline`. What the program took is not compared
+    /// if it fails by itself.
+    Check(CheckOptions),
+    /// Serve a recording: every view of it at any of its instants, on a page and in the read API.
+    Replay(ReplayOptions),
+    /// Write the page of a recording as one file, which needs neither a server nor a network.
+    ///
+    /// It has everything at the peaks, marks and failures of the recording, and at as many instants between them
+    /// as go into some megabytes.
+    Report(ReportOptions),
     /// Print the variables that track programs which are started by other means.
     Env(EnvOptions),
     /// Play a workload against a server of its own and show it; needs no hardware.
@@ -203,6 +223,9 @@ pub(crate) struct ServeOptions {
     /// Also log dispatches and what the caches do.
     #[arg(short, long)]
     pub(crate) verbose: bool,
+
+    #[command(flatten)]
+    pub(crate) record: RecordFolderOptions,
 
     /// Connections of clients at once.
     #[arg(
@@ -350,66 +373,6 @@ pub(crate) struct MarkOptions {
     pub(crate) http: HttpOptions,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct RunOptions {
-    /// Write the report to this file instead of standard error.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-
-    /// The report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) attach: AttachOptions,
-
-    /// Do without that library, for programs that are linked with libttmem.
-    #[arg(long)]
-    pub(crate) no_attach: bool,
-
-    /// Report the native call stacks of buffers from this size on; 0 = of all.
-    ///
-    /// Also those of allocations that are refused and of kernels that are loaded. Each costs the
-    /// program microseconds.
-    #[arg(long, value_name = "BYTES", env = "TTMEM_STACKS")]
-    pub(crate) stacks: Option<u64>,
-
-    /// Leave out the line of Python behind each allocation, program and failure.
-    #[arg(long)]
-    pub(crate) no_python: bool,
-
-    /// Show the terminal view while the program runs.
-    ///
-    /// The view takes the terminal and its keys. What the program writes to the terminal comes out
-    /// when the view is left, which does not end the program; its input is empty.
-    #[arg(long)]
-    pub(crate) top: bool,
-
-    #[arg(skip)]
-    pub(crate) look: Look,
-
-    /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EnvOptions {
-    #[command(flatten)]
-    pub(crate) attach: AttachOptions,
-
-    /// Record the line of Python behind each allocation, program and failure, as `run` does.
-    #[arg(long)]
-    pub(crate) python: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AttachOptions {
-    /// The library that tracks programs; without it, looked for where this program was installed.
-    #[arg(long, value_name = "PATH", env = "TTMEM_ATTACH_LIBRARY")]
-    pub(crate) library: Option<PathBuf>,
-}
-
 /// What the model of the runtime plays.
 #[derive(Debug, Args)]
 pub(crate) struct PlayOptions {
@@ -448,13 +411,25 @@ pub(crate) struct DemoOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Also serve the page, on an address such as 127.0.0.1:9400; port 0 = any that is free.
+    ///
+    /// Without a terminal, or with --headless, it is played at its normal speed, and what has ended stays
+    /// on the page until Ctrl-C.
+    #[arg(long, value_name = "ADDR", value_parser = tcp_address)]
+    pub(crate) http: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(crate) record: RecordFileOptions,
+
     #[arg(skip)]
     pub(crate) look: Look,
 
     /// List what there is to play.
     #[arg(
         long,
-        conflicts_with_all = ["scenario", "board", "seed", "speed", "headless", "json"]
+        conflicts_with_all = [
+            "scenario", "board", "seed", "speed", "headless", "json", "http", "record",
+        ]
     )]
     pub(crate) list: bool,
 }
@@ -538,8 +513,20 @@ fn size(text: &str) -> Result<u64, String> {
 
 fn after_help() -> String {
     let mut text = String::from("Environment:\n");
+    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, stands_for) in VARIABLES {
-        text.push_str(&format!("  {name:<21} {stands_for}\n"));
+        match named.last_mut().filter(|(last, _options)| last == name) {
+            Some((_name, options)) => options.push(stands_for),
+            None => named.push((name, vec![stands_for])),
+        }
+    }
+    for (name, options) in named {
+        // `top --http`, `status --http`: the option once, behind the commands that have it.
+        let (first, option) = options[0].split_once(' ').unwrap_or(("", options[0]));
+        let others = options[1..].iter().filter_map(|it| it.split_once(' '));
+        let commands: Vec<&str> = [first].into_iter().chain(others.map(|it| it.0)).collect();
+        let line = format!("  {name:<21} {} {option}", commands.join(", "));
+        text.push_str(&format!("{}\n", line.replace("  --", " --")));
     }
     text.push_str("\nExit codes:\n");
     for (code, meaning) in EXIT_CODES {

@@ -51,6 +51,17 @@ struct Top {
     view: Option<Tab>,
 }
 
+/// Whether a file that cannot be opened is not there for this user.
+///
+/// Users of services have homes that are no folders, and `sudo -u` may leave them that of somebody else.
+fn is_absent(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => true,
+        io::ErrorKind::PermissionDenied => fs::symlink_metadata(path).is_err(),
+        _ => false,
+    }
+}
+
 impl Config {
     /// The user's configuration; that of nobody if there is no file.
     ///
@@ -61,7 +72,7 @@ impl Config {
             return Ok(Self::default());
         };
         let file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => {
+            Err(error) if !is_named && is_absent(&path, &error) => {
                 return Ok(Self::default());
             }
             opened => opened.with_context(|| cannot_read(&path))?,

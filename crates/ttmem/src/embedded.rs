@@ -1,14 +1,16 @@
 //! A server inside this process, on a private socket.
 //!
 //! For commands that need a server when there is none: it has the same threads, the same ledger
-//! and the same read API as `ttmem serve`, and nobody else can reach it. Its log goes to a file in
+//! and the same read API as `ttmem serve`, and nobody else can reach it, unless it is to serve the page
+//! over TCP. Its log goes to a file in
 //! the same folder, and both are gone when it stops.
 
 use crate::commands::reach;
 use crate::threads;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use std::fs::Permissions;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -17,7 +19,9 @@ use ttmem_api::ApiClient;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
-use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
+use ttmem_server::{
+    HttpConfig, LogConfig, RecordConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig,
+};
 
 #[derive(Debug)]
 pub(crate) struct EmbeddedServer {
@@ -29,12 +33,13 @@ pub(crate) struct EmbeddedServer {
 
 impl EmbeddedServer {
     /// Starts one that takes this many clients; without a board it looks for devices itself.
-    pub(crate) fn start(board: Option<BoardKind>, max_clients: usize) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("ttmem-")
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir()
-            .context("cannot make a private folder")?;
+    pub(crate) fn start(
+        board: Option<BoardKind>,
+        max_clients: usize,
+        http: Option<SocketAddr>,
+        record: Option<RecordConfig>,
+    ) -> Result<Self> {
+        let folder = private_folder()?;
         let socket = folder.path().join("ttmem.sock");
         let config = ServerConfig {
             sockets: vec![SocketConfig {
@@ -42,7 +47,13 @@ impl EmbeddedServer {
                 mode: 0o600,
                 group: None,
             }],
-            http: None,
+            http: http.map(|address| HttpConfig {
+                address,
+                token: None,
+                hosts: Vec::new(),
+                // Only programs of this user can report here.
+                shows_names: true,
+            }),
             board,
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),
@@ -53,6 +64,7 @@ impl EmbeddedServer {
             },
             max_clients,
             buffer_types: BufferTypeNumbering::Runtime,
+            record,
         };
         let server = Server::start(config, Signals::Ignore)?;
         let handle = server.handle();
@@ -69,9 +81,13 @@ impl EmbeddedServer {
         &self.socket
     }
 
-    /// Ends it; whether it served to the end.
+    /// Ends it; whether it served and recorded to the end.
     pub(crate) fn stop(mut self) -> Result<()> {
-        self.join()
+        self.join()?;
+        if let Some(failure) = self.handle.recording_failure() {
+            bail!(failure);
+        }
+        Ok(())
     }
 
     fn join(&mut self) -> Result<()> {
@@ -93,6 +109,15 @@ impl Drop for EmbeddedServer {
     }
 }
 
+/// A folder that only this user can look into, gone when it is dropped.
+pub(crate) fn private_folder() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("ttmem-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .context("cannot make a private folder")
+}
+
 /// The server that a command reports to.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -110,19 +135,26 @@ impl Target {
         start: impl FnOnce(&anyhow::Error) -> Option<Result<EmbeddedServer>>,
     ) -> Result<Self> {
         let is_named = named.is_some();
-        let (socket, own) = match reach::socket(named) {
-            Ok(socket) => (socket, None),
-            Err(error) if is_named => return Err(error),
+        match reach::socket(named) {
+            Ok(socket) => Ok(Self {
+                server: ApiClient::new(&socket),
+                socket,
+                own: None,
+            }),
+            Err(error) if is_named => Err(error),
             Err(error) => match start(&error) {
-                Some(own) => own.map(|own| (own.socket().to_owned(), Some(own)))?,
-                None => return Err(error),
+                Some(own) => own.map(Self::own),
+                None => Err(error),
             },
-        };
-        let server = ApiClient::new(&socket);
-        Ok(Self {
-            server,
-            socket,
-            own,
-        })
+        }
+    }
+
+    /// A server of our own.
+    pub(crate) fn own(server: EmbeddedServer) -> Self {
+        Self {
+            server: ApiClient::new(server.socket()),
+            socket: server.socket().to_owned(),
+            own: Some(server),
+        }
     }
 }

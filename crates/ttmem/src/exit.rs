@@ -20,8 +20,19 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (NO_SERVER, "no server could be reached"),
     (SERVED, "another server holds the socket"),
     (NOTHING_FOUND, "`explain`: there is no failure to explain"),
-    (CANNOT_START, "`run`: the command cannot be started"),
-    (NOT_FOUND, "`run`: there is no such command"),
+    (
+        ABOVE_BASELINE,
+        "`check`: more was taken or left behind than the baseline says",
+    ),
+    (
+        PROGRAM_FAILED,
+        "`check`: the command failed by itself; standard error has its code",
+    ),
+    (
+        CANNOT_START,
+        "`run` and `check`: the command cannot be started",
+    ),
+    (NOT_FOUND, "`run` and `check`: there is no such command"),
 ];
 
 const OK: u8 = 0;
@@ -30,6 +41,9 @@ const USAGE: u8 = 2;
 const NO_SERVER: u8 = 3;
 const SERVED: u8 = 4;
 const NOTHING_FOUND: u8 = 5;
+pub(crate) const ABOVE_BASELINE: u8 = 6;
+/// One code whatever the program's was: any of ours may be a program's as well.
+pub(crate) const PROGRAM_FAILED: u8 = 7;
 /// What a shell ends with for a command that it may not or cannot start.
 const CANNOT_START: u8 = 126;
 /// What a shell ends with for a command that is not there.

@@ -4,6 +4,7 @@
 //! result into an exit code. A command that only reads goes through the read API like any other
 //! viewer and needs no privilege beyond connecting to the socket.
 
+mod check;
 mod cli;
 mod commands;
 mod config;
@@ -16,7 +17,9 @@ mod manual;
 mod notify;
 mod observer;
 mod output;
+mod recording_file;
 mod render;
+mod report_file;
 mod run;
 mod scenarios;
 mod service;

@@ -3,7 +3,9 @@
 //! `ttmem dump | head` must end quietly: a reader that left is not our failure. The same error on
 //! the server's socket is one, so what goes wrong here has a type of its own.
 
+use rustix::termios::tcgetwinsize;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::os::fd::AsFd;
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output")]
@@ -47,20 +49,34 @@ pub(crate) struct Screen {
     pub(crate) color: bool,
 }
 
-/// Columns when nobody says how many there are.
-const DEFAULT_WIDTH: usize = 80;
+/// Columns when nobody says how many there are: no name is cut for a screen that is not there.
+const DEFAULT_WIDTH: u16 = 160;
 
 impl Screen {
     /// The screen that a standard stream and the environment describe.
-    pub(crate) fn detect(stream: &impl IsTerminal) -> Self {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let columns = set("COLUMNS");
-        let columns = columns.as_ref().and_then(|value| value.to_str());
+    pub(crate) fn detect(stream: &(impl IsTerminal + AsFd)) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").filter(|value| !value.is_empty());
         Self {
-            width: columns
-                .and_then(|columns| columns.parse().ok())
-                .unwrap_or(DEFAULT_WIDTH),
-            color: stream.is_terminal() && set("NO_COLOR").is_none(),
+            width: text_size(stream).0.into(),
+            color: stream.is_terminal() && no_color.is_none(),
         }
     }
+}
+
+/// The columns and rows that text is laid out for: those of the terminal, or what the environment
+/// says.
+///
+/// Without a number of rows there are as many as the text needs.
+pub(crate) fn text_size(stream: &impl AsFd) -> (u16, Option<u16>) {
+    if let Ok(size) = tcgetwinsize(stream)
+        && size.ws_col > 0
+        && size.ws_row > 0
+    {
+        return (size.ws_col, Some(size.ws_row));
+    }
+    let said = |name: &str| {
+        let value = std::env::var(name).ok()?;
+        value.parse().ok().filter(|count| *count > 0)
+    };
+    (said("COLUMNS").unwrap_or(DEFAULT_WIDTH), said("LINES"))
 }

@@ -57,7 +57,7 @@ impl Runtime {
         local: Option<(usize, CoreSet)>,
     ) -> Result<Buffer, RuntimeError> {
         let id = self.mesh_state(mesh)?.id;
-        let operation = self.hooks.text(operation);
+        let operation = self.operation(operation);
         let placement = match placed {
             Ok(placement) => placement,
             Err(error) => {

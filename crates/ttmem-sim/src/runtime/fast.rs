@@ -265,7 +265,7 @@ impl Runtime {
     }
 
     fn send(&mut self, workload: &WorkloadState, run: &Run<'_>) {
-        let operation = self.hooks.text(run.operation);
+        let operation = self.operation(run.operation);
         let runtime_id = self.next_run;
         let hit = run.program_cache == CacheResult::Hit;
         for part in &workload.parts {

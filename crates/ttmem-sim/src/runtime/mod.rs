@@ -31,7 +31,7 @@ use meshes::MeshState;
 use std::collections::BTreeMap;
 use traces::TraceState;
 use ttmem_event::catalogue::{Capacities, Grid, MemoryMap};
-use ttmem_event::{BufferId, EventKind};
+use ttmem_event::{BufferId, EventKind, TextId};
 use workloads::{ProgramPlaces, WorkloadState};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +90,8 @@ pub struct Runtime {
     next_trace: u32,
     next_run: u64,
     counts: Counts,
+    /// Who calls it, a line for each frame, the innermost first.
+    callers: String,
 }
 
 impl std::fmt::Debug for Runtime {
@@ -131,6 +133,7 @@ impl Runtime {
             next_trace: 0,
             next_run: 0,
             counts: Counts::default(),
+            callers: String::new(),
         })
     }
 
@@ -173,6 +176,22 @@ impl Runtime {
     pub fn mark(&mut self, name: &str, number: u64) {
         let name = self.hooks.text(name);
         self.track(EventKind::Marked { name, number });
+    }
+
+    /// Says who calls it from now on, as a Python stack: `file:line function`, the innermost first.
+    pub fn set_callers(&mut self, frames: impl IntoIterator<Item = String>) {
+        self.callers.clear();
+        for frame in frames {
+            self.callers.push('\n');
+            // A frame is a line, whatever the file is called.
+            self.callers.push_str(&frame.replace(char::is_control, " "));
+        }
+    }
+
+    /// The text of an operation: its name, and who called it behind that, as ttnn's are reported.
+    fn operation(&mut self, name: &str) -> TextId {
+        let text = format!("{name}{}", self.callers);
+        self.hooks.text(&text)
     }
 
     fn track(&mut self, event: EventKind) {

@@ -30,7 +30,7 @@ impl Runtime {
                 if part.loaded_on.insert(device) {
                     self.report_kernels(chip, &part.program, KernelKind::Application);
                 }
-                let operation = self.hooks.text(run.operation);
+                let operation = self.operation(run.operation);
                 self.counts.dispatches += 1;
                 let hit = run.program_cache == CacheResult::Hit;
                 self.counts.program_cache_hits += u64::from(hit);

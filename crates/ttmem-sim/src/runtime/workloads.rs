@@ -79,7 +79,7 @@ impl Runtime {
     pub fn new_program(&mut self, name: &str) -> Program {
         let id = self.hooks.next_program();
         let place = self.program_places.take(id);
-        let text = self.hooks.text(name);
+        let text = self.operation(name);
         self.track(EventKind::ProgramCreated {
             program: id,
             name: text,

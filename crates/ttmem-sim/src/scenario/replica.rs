@@ -21,6 +21,9 @@ const REPLAY_TAKES: Duration = Duration::from_millis(25);
 /// The operation that makes a tensor when the file does not name one.
 const MAKES_TENSORS: &str = "ttnn.from_torch";
 
+/// What the steps outside of all blocks are called.
+const WHOLE: &str = "steps";
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     #[error(transparent)]
@@ -86,6 +89,8 @@ impl PlayedStep {
 struct Frame<'a> {
     steps: &'a [Step],
     next: usize,
+    /// The block that it walks, and the line of the step that runs it.
+    block: &'a str,
     line: usize,
     /// Rounds that are still to come, and the one that is walked.
     rounds_left: u64,
@@ -124,6 +129,7 @@ impl<'a> Replica<'a> {
         let whole = Frame {
             steps: &scenario.steps,
             next: 0,
+            block: WHOLE,
             line: 0,
             rounds_left: 0,
             round: 0,
@@ -263,6 +269,7 @@ impl<'a> Replica<'a> {
     /// Plays a step; one that runs others only opens their frame.
     fn execute(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<PlayedStep, StepError> {
         let mut played = PlayedStep::new(step.action.verb(), step.line, Duration::ZERO);
+        ttnn.runtime().set_callers(self.callers(step.line));
         match &step.action {
             Action::Tensor(tensor) => {
                 played.subject = self.create(tensor, ttnn)?;
@@ -309,11 +316,25 @@ impl<'a> Replica<'a> {
         Ok(played)
     }
 
+    /// Where a step stands: the file is the program, its blocks are the functions.
+    fn callers(&self, line: usize) -> Vec<String> {
+        let name = &self.scenario.name;
+        let file = name.strip_suffix(".toml").unwrap_or(name);
+        let mut line = line;
+        let mut callers = Vec::with_capacity(self.frames.len());
+        for frame in self.frames.iter().rev() {
+            callers.push(format!("{file}.toml:{line} {}", frame.block));
+            line = frame.line;
+        }
+        callers
+    }
+
     /// Opens the frame of a step that runs others.
     fn enter(&mut self, step: &'a Step, ttnn: &mut Ttnn) -> Result<(), StepError> {
         let mut frame = Frame {
             steps: &[],
             next: 0,
+            block: step.action.block().unwrap_or(WHOLE),
             line: step.line,
             rounds_left: 0,
             round: 0,

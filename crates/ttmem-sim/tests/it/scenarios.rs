@@ -2,8 +2,9 @@
 
 use crate::account::Account;
 use std::ops::ControlFlow;
-use ttmem_event::Class;
 use ttmem_event::catalogue::BoardKind;
+use ttmem_event::{Class, Definition, EventKind, TextId};
+use ttmem_sim::hooks::{Entry, Journal};
 use ttmem_sim::runtime::FailureKind;
 use ttmem_sim::scenario::{FullSpeed, Outcome, Pace, Play, Scenario, StepDone, play};
 
@@ -99,6 +100,48 @@ fn the_planted_failures_come_as_planted() {
     assert_eq!(failures("trace-too-small"), [TraceTooLarge]);
     assert_eq!(failures("l1-small-full"), [OutOfMemory]);
     assert_eq!(failures("transformer-8b"), []);
+}
+
+#[test]
+fn what_a_scenario_places_names_its_line_and_the_blocks_that_led_there() {
+    let text = "about = \"two lines that place a tensor\"
+boards = [\"n150\"]
+steps = [
+  { tensor = \"a\", shape = [1, 1, 32, 32] },
+  { run = \"outer\" },
+  { free = [\"a\", \"b\"] },
+]
+[blocks]
+outer = [{ run = \"inner\" }]
+inner = [{ tensor = \"b\", shape = [1, 1, 32, 32], by = \"zeros\" }]
+";
+    let scenario = Scenario::from_text("mine\n.toml", text).unwrap();
+    let what = Play {
+        scenario: &scenario,
+        board: None,
+        seed: 0,
+    };
+    let journal = Journal::new();
+    play(&what, Box::new(journal.clone()), &mut FullSpeed).unwrap();
+    let entries = journal.news();
+    let placed = entries.iter().filter_map(|entry| match entry {
+        Entry::Happened(EventKind::BufferAllocated { operation, .. }) => Some(*operation),
+        _other => None,
+    });
+    let text_of = |wanted: TextId| {
+        entries.iter().find_map(|entry| match entry {
+            Entry::Defined(Definition::Text { id, text }) if *id == wanted => Some(text.as_str()),
+            _other => None,
+        })
+    };
+    let texts: Vec<&str> = placed.filter_map(text_of).collect();
+    assert_eq!(
+        texts,
+        [
+            "ttnn.from_torch\nmine .toml:4 steps",
+            "zeros\nmine .toml:10 inner\nmine .toml:9 outer\nmine .toml:5 steps",
+        ]
+    );
 }
 
 #[test]

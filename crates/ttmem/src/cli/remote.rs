@@ -1,4 +1,5 @@
-//! `--http`: a server that listens on TCP, and one that is asked there in the place of a socket.
+//! `--http`: a server that listens on TCP, and one that is asked there in the place of a socket. `--file`: a recording in
+//! the place of a server.
 //!
 //! A command asks one server. Whether two places were named cannot be left to the parser: a variable
 //! that is set for other programs must not stand against what is typed.
@@ -9,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use ttmem_api::HttpUrl;
+use ttmem_api::{HttpUrl, Timestamp};
 
 /// Options of the commands that only read.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
@@ -23,7 +24,27 @@ pub(crate) struct HttpOptions {
     pub(crate) http_token_file: Option<PathBuf>,
 }
 
+/// Options of the commands that can look back.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
+pub(crate) struct RecordedOptions {
+    /// Look at a recording in place of a server.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The instant of a recording, such as 2026-11-15T08:25:03.5Z; of a file, or of a server that records.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+}
+
 impl Command {
+    /// Which recording the command may look at.
+    const fn recorded_options(&self) -> Option<&RecordedOptions> {
+        match self {
+            Self::Top(options) => Some(&options.recorded),
+            _others => None,
+        }
+    }
+
     /// Where the command may look for a server besides a socket.
     pub(crate) fn http_options(&mut self) -> Option<&mut HttpOptions> {
         match self {
@@ -40,6 +61,8 @@ impl Command {
 /// Leaves one place to ask: what is typed wins over variables, and of those the URL, since the
 /// variable of the socket is also there for programs that are tracked.
 pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let recorded = cli.command.recorded_options();
+    let has_file = recorded.is_some_and(|recorded| recorded.file.is_some());
     let Some(options) = cli.command.http_options() else {
         return Ok(());
     };
@@ -49,6 +72,20 @@ pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Er
         source == Some(ValueSource::CommandLine)
     };
     let socket_typed = matches.value_source("socket") == Some(ValueSource::CommandLine);
+    if has_file {
+        let places = [
+            (typed("http"), "--http <URL>"),
+            (typed("http_token_file"), "--http-token-file <FILE>"),
+            (socket_typed, "--socket <PATH>"),
+        ];
+        if let Some((_typed, place)) = places.into_iter().find(|(typed, _)| *typed) {
+            let reason = format!("the argument '--file <FILE>' cannot be used with '{place}'");
+            return Err(Cli::command().error(ErrorKind::ArgumentConflict, reason));
+        }
+        *options = HttpOptions::default();
+        cli.socket = None;
+        return Ok(());
+    }
     match (typed("http"), socket_typed) {
         (true, true) => {
             let reason = "the argument '--http <URL>' cannot be used with '--socket <PATH>'";

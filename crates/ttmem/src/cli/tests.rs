@@ -132,6 +132,29 @@ fn top_begins_as_it_is_told() {
 }
 
 #[test]
+fn a_file_is_looked_at_in_place_of_a_server() {
+    let cli = parse("ttmem top --file run.ttrec --at 2026-11-15T08:25:03.5Z").unwrap();
+    let recorded = match cli.command {
+        Command::Top(options) => options.recorded,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(recorded.file, Some(PathBuf::from("run.ttrec")));
+    let at = recorded.at.map(|at| at.to_string());
+    assert_eq!(at.as_deref(), Some("2026-11-15T08:25:03.500000000Z"));
+    for place in ["--http http://x:1", "--http-token-file /t", "--socket /a"] {
+        let refused = parse(&format!("ttmem top --file run.ttrec {place}"));
+        let refused = refused.expect_err("two places").to_string();
+        let name = place.split(' ').next().expect("an option");
+        assert!(
+            refused.contains("'--file <FILE>' cannot be used with"),
+            "{refused}"
+        );
+        assert!(refused.contains(name), "{refused}");
+    }
+    assert!(parse("ttmem top --at yesterday").is_err());
+}
+
+#[test]
 fn what_follows_a_command_is_the_commands() {
     let run = |line: &str| match parse(line).unwrap() {
         Cli {
@@ -145,14 +168,14 @@ fn what_follows_a_command_is_the_commands() {
         plain.command,
         ["python", "-c", "pass", "--json", "--socket", "/b"]
     );
-    assert!(!plain.json && !plain.no_attach && plain.report.is_none());
-    assert_eq!(plain.stacks, None);
-    assert_eq!(run("ttmem run --stacks 0 make").0.stacks, Some(0));
+    assert!(!plain.json && !plain.launch.no_attach && plain.report.is_none());
+    assert_eq!(plain.launch.stacks, None);
+    assert_eq!(run("ttmem run --stacks 0 make").0.launch.stacks, Some(0));
     assert_eq!(socket, None);
     let (other, socket) =
         run("ttmem run --socket /a --report /r --json --no-attach make -- --report x");
     assert_eq!(other.command, ["make", "--", "--report", "x"]);
-    assert!(other.json && other.no_attach);
+    assert!(other.json && other.launch.no_attach);
     assert_eq!(other.report, Some(PathBuf::from("/r")));
     assert_eq!(socket, Some(PathBuf::from("/a")));
     let (first, _socket) = run("ttmem run -- -x");

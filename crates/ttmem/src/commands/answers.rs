@@ -34,13 +34,13 @@ pub(super) fn forget(client: &ApiClient, pid: u32, output: &mut Output<impl Writ
 }
 
 pub(super) fn mark(client: &ApiClient, name: &str, output: &mut Output<impl Write>) -> Result<()> {
-    let number = patiently(|| client.mark(name))?.mark.number;
+    patiently(|| client.mark(name))?;
     // What the server sent back is not printed: whoever answers is not always our server.
     let named = if name.is_empty() {
         String::new()
     } else {
-        format!(": {name}")
+        format!(" {name}")
     };
-    output.print(&format!("mark {number} set{named}\n"))?;
+    output.print(&format!("mark{named} set\n"))?;
     Ok(())
 }

@@ -4,6 +4,7 @@ mod answers;
 mod dump;
 mod explain;
 pub(crate) mod reach;
+mod replay;
 mod serve;
 pub(crate) mod top;
 
@@ -12,7 +13,8 @@ mod tests;
 
 use crate::cli::{Cli, Command};
 use crate::output::{Output, Screen};
-use crate::{config, demo, load, manual, run, service};
+use crate::recording_file::Source;
+use crate::{check, config, demo, load, manual, report_file, run, service};
 use anyhow::Result;
 use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
@@ -24,8 +26,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Serve(options) => serve::run(&options, cli.socket)?,
         Command::Top(options) => {
-            let client = reach::client(cli.socket, &options.http)?;
-            top::run(client, &options, Output::stdout())?;
+            let source = Source::find(cli.socket, &options.http, &options.recorded)?;
+            top::run(&source, &options, Output::stdout())?;
         }
         Command::Status(options) => {
             let client = reach::client(cli.socket, &options.http)?;
@@ -55,6 +57,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             printed(|output| answers::mark(&client, &options.name, output))?;
         }
         Command::Run(options) => return run::run(&options, cli.socket),
+        Command::Check(options) => return check::run(&options, cli.socket),
+        Command::Report(options) => report_file::run(&options)?,
+        Command::Replay(options) => replay::run(&options, Output::stdout())?,
         Command::Env(options) => {
             let environment = run::environment(&options, cli.socket)?;
             printed(|output| Ok(output.print(&environment)?))?;

@@ -89,6 +89,7 @@ pub(super) fn config(
                 verbose: options.verbose,
             },
         },
+        record: options.record.config()?,
         // A u32 on every platform we build for.
         max_clients: usize::try_from(options.max_clients).unwrap_or(usize::MAX),
         buffer_types: if options.python_buffer_types {

@@ -35,6 +35,7 @@ fn config(directory: &Path) -> ServerConfig {
         },
         max_clients: 8,
         buffer_types: BufferTypeNumbering::Runtime,
+        record: None,
     }
 }
 
@@ -185,9 +186,9 @@ fn a_mark_is_set_and_told() {
     let running = Running::with_buffers(2);
     let client = running.client();
     let said = printed(|output| answers::mark(&client, "warm-up", output).unwrap());
-    assert_eq!(said, "mark 1 set: warm-up\n");
+    assert_eq!(said, "mark warm-up set\n");
     let said = printed(|output| answers::mark(&client, "", output).unwrap());
-    assert_eq!(said, "mark 2 set\n");
+    assert_eq!(said, "mark set\n");
     let names: Vec<String> = client
         .snapshot()
         .unwrap()

@@ -1,16 +1,13 @@
-//! `ttmem top`: the server's account, live on the terminal or once as text.
+//! `ttmem top`: the account of a server or of a recording, on the terminal or once as text.
 
 use super::reach::patiently;
 use crate::cli::{Look, ThemeChoice, TopOptions};
-use crate::output::Output;
+use crate::output::{Output, text_size};
+use crate::recording_file::Source;
 use anyhow::Result;
-use rustix::termios::tcgetwinsize;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use ttmem_api::ApiClient;
 use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
-
-/// Columns of text when nobody says how many there are: no name is cut for a screen that is not there.
-const DEFAULT_COLUMNS: u16 = 160;
 
 /// Why no view can be shown on this terminal; none if it can.
 pub(crate) fn terminal_obstacle() -> Option<&'static str> {
@@ -25,13 +22,14 @@ pub(crate) fn terminal_obstacle() -> Option<&'static str> {
         .then_some("TERM names no terminal that can be drawn on")
 }
 
-/// Shows the server until the user leaves, or prints what there is to see.
+/// Shows a source until the user leaves, or prints what there is to see.
 pub(super) fn run(
-    client: ApiClient,
+    source: &Source,
     options: &TopOptions,
     mut output: Output<impl Write>,
 ) -> Result<()> {
-    let address = client.server().to_string();
+    let (client, address) = (source.client().clone(), source.name().to_owned());
+    let at = options.recorded.at;
     let (theme, asks_background) = theme(&options.look);
     let export = match (options.json, options.csv) {
         (true, _) => Some(ExportForm::Json),
@@ -42,7 +40,8 @@ pub(super) fn run(
         let options = OnceOptions {
             address,
             tab: options.look.view,
-            size: text_size(),
+            at,
+            size: text_size(&stdout()),
             unicode: theme.unicode(),
             export,
         };
@@ -57,6 +56,7 @@ pub(super) fn run(
         address,
         interval: options.look.interval,
         tab: options.look.view,
+        at,
         theme,
         asks_background,
         companion: None,
@@ -76,6 +76,7 @@ pub(crate) fn show_beside(
         address: server.server().to_string(),
         interval: look.interval,
         tab: look.view,
+        at: None,
         theme,
         asks_background,
         companion: Some(companion),
@@ -94,21 +95,4 @@ fn theme(look: &Look) -> (Theme, bool) {
         ThemeChoice::Dark => (detected.with_background(Background::Dark), false),
         ThemeChoice::Light => (detected.with_background(Background::Light), false),
     }
-}
-
-/// The size that text is laid out for: that of the terminal, or what the environment says.
-///
-/// Without a number of rows there are as many as the view needs.
-fn text_size() -> (u16, Option<u16>) {
-    if let Ok(size) = tcgetwinsize(stdout())
-        && size.ws_col > 0
-        && size.ws_row > 0
-    {
-        return (size.ws_col, Some(size.ws_row));
-    }
-    let said = |name: &str| {
-        let value = std::env::var(name).ok()?;
-        value.parse().ok().filter(|count| *count > 0)
-    };
-    (said("COLUMNS").unwrap_or(DEFAULT_COLUMNS), said("LINES"))
 }

@@ -179,6 +179,11 @@ fn the_file_is_where_the_environment_says_and_is_never_overwritten() {
     ];
     let printed_path = printed(ConfigAction::Path, &elsewhere).unwrap();
     assert_eq!(printed_path, format!("{home}/x/ttmem/config.toml\n"));
+    let no_home = [("HOME", "/dev/null".to_owned())];
+    assert_eq!(
+        Config::load(variables(&no_home)).unwrap(),
+        Config::default()
+    );
     // One that was named has to be there.
     let named = [(VARIABLE, format!("{home}/none.toml"))];
     let missing = Config::load(variables(&named)).unwrap_err();

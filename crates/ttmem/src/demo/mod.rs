@@ -14,18 +14,21 @@ pub(crate) use report::{DeviceReport, Report};
 
 use crate::cli::{DemoOptions, Look};
 use crate::commands::top::terminal_obstacle;
-use crate::embedded::EmbeddedServer;
+use crate::embedded::{EmbeddedServer, private_folder};
 use crate::interrupt::{self, StopReason};
 use crate::observer::FLUSH_TIMEOUT;
 use crate::output::{Output, Screen};
 use crate::{render, scenarios};
 use anyhow::{Context, Result, ensure};
 use player::{PlayOptions, Player};
+use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
+use tempfile::TempDir;
 use ttmem_api::ApiClient;
 use ttmem_client::{Config, Tracker};
 use ttmem_event::Source;
+use ttmem_server::{RecordConfig, RecordTarget};
 
 /// Connections that the demo's server takes: its own program, and some of curious users.
 const MAX_CLIENTS: usize = 64;
@@ -40,19 +43,28 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         return Ok(output.finish()?);
     }
     let live = !options.headless && !options.json && terminal_obstacle().is_none();
+    let is_watched = live || options.http.is_some();
     let play = PlayOptions {
         scenario: options.play.scenario.clone(),
         board: options.play.scenario.board(options.board)?,
         seed: options.play.seed,
         // What nobody watches need not take its time.
-        speed: options.speed.unwrap_or(if live { 1.0 } else { 0.0 }),
+        speed: options.speed.unwrap_or(if is_watched { 1.0 } else { 0.0 }),
         holds: live,
     };
     let (stop, stopped) = sync_channel(2);
     interrupt::watch(stop.clone())?;
     let report = {
-        let session = Session::start(&play)?;
-        let report = session.run(&play, live.then_some(&options.look), stop, &stopped)?;
+        let session = Session::start(&play, options)?;
+        if options.http.is_some() && !live {
+            session.say_where_the_page_is()?;
+        }
+        let watching = match (live, options.http) {
+            (true, _) => Watching::Here(&options.look),
+            (false, Some(_address)) => Watching::ThePage,
+            (false, None) => Watching::Nobody,
+        };
+        let report = session.run(&play, watching, stop, &stopped)?;
         session.server.stop()?;
         report
     };
@@ -61,20 +73,41 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     render::print_report(&report, text, &report.problems(), failure)
 }
 
+/// Where a scenario is watched.
+enum Watching<'a> {
+    /// In this terminal.
+    Here(&'a Look),
+    ThePage,
+    Nobody,
+}
+
 /// A tracker, and the server that keeps its account.
 struct Session {
     server: EmbeddedServer,
     reader: ApiClient,
     tracker: Tracker,
+    /// Where it is recorded unless somebody wants to keep that; gone with it.
+    _recording: Option<TempDir>,
 }
 
 impl Session {
-    fn start(play: &PlayOptions) -> Result<Self> {
+    fn start(play: &PlayOptions, options: &DemoOptions) -> Result<Self> {
         ensure!(
             std::env::var_os("TTMEM_DISABLE").is_none_or(|value| value != "1"),
             "TTMEM_DISABLE=1 turns tracking off, and with it the demo"
         );
-        let server = EmbeddedServer::start(Some(play.board), MAX_CLIENTS)?;
+        // The page is there to look back; nobody has to think of that before.
+        let scratch = (options.http.is_some() && options.record.record.is_none())
+            .then(private_folder)
+            .transpose()?;
+        let record = match &scratch {
+            Some(folder) => Some(RecordConfig {
+                target: RecordTarget::File(folder.path().join("demo.ttrec")),
+                redact: false,
+            }),
+            None => options.record.config(),
+        };
+        let server = EmbeddedServer::start(Some(play.board), MAX_CLIENTS, options.http, record)?;
         let tracker = Tracker::start(Config {
             socket: Some(server.socket().to_owned()),
             source: Source::Model,
@@ -87,22 +120,36 @@ impl Session {
             reader: ApiClient::new(server.socket()),
             server,
             tracker,
+            _recording: scratch,
         })
+    }
+
+    /// On stderr: what is printed at the end may be JSON.
+    fn say_where_the_page_is(&self) -> Result<()> {
+        let places = self.reader.snapshot()?.server.sockets;
+        let url = places.into_iter().find(|place| place.starts_with("http"));
+        let url = url.context("the server does not listen for the page")?;
+        let text = format!("ttmem demo: the page is at {url}; Ctrl-C ends it\n");
+        std::io::stderr().write_all(text.as_bytes())?;
+        Ok(())
     }
 
     fn run(
         &self,
         play: &PlayOptions,
-        live: Option<&Look>,
+        watching: Watching<'_>,
         stop: SyncSender<StopReason>,
         stopped: &Receiver<StopReason>,
     ) -> Result<Report> {
         let player = Player::start(play.clone(), self.tracker, self.server.socket(), stop)?;
-        if let Some(look) = live {
-            live::show(play, &player, &self.reader, stopped, look)?;
-        } else {
+        match watching {
+            Watching::Here(look) => live::show(play, &player, &self.reader, stopped, look)?,
             // Whether it has ended or is to end: both are waited for below.
-            stopped.recv().context("the scenario's thread is gone")?;
+            Watching::Nobody => {
+                stopped.recv().context("the scenario's thread is gone")?;
+            }
+            // What has ended stays on the page until the user leaves.
+            Watching::ThePage => while stopped.recv().is_ok_and(|why| why == StopReason::Ended) {},
         }
         let played = player.finish()?;
         self.tracker

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &LoadOptions, socket: Option<PathBuf>, screen: Screen
             .scenario
             .board(None)
             .map_err(anyhow::Error::from);
-        no_server.then(|| EmbeddedServer::start(Some(board?), room))
+        no_server.then(|| EmbeddedServer::start(Some(board?), room, None, None))
     })?;
     let before = reach::patiently(|| target.server.snapshot())?;
     let begun = Instant::now();

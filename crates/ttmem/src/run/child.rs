@@ -36,10 +36,19 @@ const SHELL: &CStr = c"/bin/sh";
 const KILLED_BY: i32 = 128;
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot start {command}")]
+#[error("cannot start {command}{}", meant(command))]
 pub(crate) struct StartChildError {
     command: String,
     source: Errno,
+}
+
+/// What was meant by the name of a Python script that is there.
+fn meant(command: &str) -> String {
+    if command.ends_with(".py") && std::path::Path::new(command).is_file() {
+        format!(" (a script needs its interpreter: `ttmem run -- python {command}`)")
+    } else {
+        String::new()
+    }
 }
 
 impl StartChildError {

@@ -14,18 +14,20 @@ mod watch;
 
 pub(crate) use child::{Ended, StartChildError};
 pub(crate) use contents::PeakOfClass;
-pub(crate) use report::{DeviceUse, Region, Report};
+pub(crate) use report::{DeviceUse, Region, Report, command_line};
 
-use crate::cli::{EnvOptions, RunOptions};
+use crate::cli::{EnvOptions, LaunchOptions, Look, RunOptions};
 use crate::commands::reach;
-use crate::embedded::{EmbeddedServer, Target};
+use crate::embedded::{EmbeddedServer, Target, private_folder};
 use crate::output::Screen;
 use crate::render;
-use anyhow::{Context, Result, anyhow};
+use crate::report_file;
+use anyhow::{Context, Result, anyhow, ensure};
 use captured::CapturedOutput;
 use child::{Child, Signals, Streams};
 use library::PRELOAD;
 use report::Ran;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,6 +35,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
+use ttmem_server::{RecordConfig, RecordTarget};
 use watch::{TAG_VARIABLE, Watch, Whose};
 
 /// The variable by which clients find their server.
@@ -49,76 +52,162 @@ const MAX_CLIENTS: usize = 4096;
 
 /// Runs a program and reports what it used; its exit code.
 pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitCode> {
-    let library = if options.no_attach {
-        None
-    } else {
-        Some(library::find(options.attach.library.as_deref())?)
-    };
+    let library = find_library(&options.launch)?;
     // A report that cannot be written is better known before an hour's work than after it.
     let mut destination = Destination::open(options.report.as_deref())?;
-    let signals = Signals::block()?;
-    // Whoever it is that listens on a default socket, it is no server of ours.
-    let target = Target::find(socket, |_unusable| {
-        Some(EmbeddedServer::start(None, MAX_CLIENTS))
-    })?;
-    let tag = watch::new_tag();
-    let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    let tags = watch::tagged(environment.remove(&OsString::from(TAG_VARIABLE)), &tag);
-    environment.insert(TAG_VARIABLE.into(), tags);
-    // The program may change its folder before it connects.
-    let place = std::path::absolute(&target.socket)?;
-    environment.insert(SOCKET_VARIABLE.into(), place.clone().into());
-    if let Some(library) = &library {
-        let before = environment.remove(&OsString::from(PRELOAD));
-        let preloaded = library::preloaded(library, before.as_deref());
-        environment.insert(PRELOAD.into(), preloaded);
-    }
-    if let Some(least_bytes) = options.stacks {
-        environment.insert(STACKS_VARIABLE.into(), least_bytes.to_string().into());
-    }
-    let python = if options.no_python { "0" } else { "1" };
-    environment.insert(PYTHON_VARIABLE.into(), python.into());
-    let whose = match &target.own {
-        Some(_server) => Whose::All,
-        None => Whose::Tagged(tag),
+    let tracked = Tracked {
+        command: &options.command,
+        library,
+        launch: &options.launch,
+        look: options.top.then_some(&options.look),
     };
-    let watch = Watch::begin(&target.server, whose)?;
-    let (begun, begun_at) = (Instant::now(), SystemTime::now());
-    let captured = options.top.then(|| capture(&options.command)).flatten();
-    let streams = captured
-        .as_ref()
-        .map_or(Ok(Streams::default()), CapturedOutput::streams)?;
-    let child = Child::start(
-        &options.command,
-        environment.into_iter(),
-        &streams,
-        &signals,
-    )?;
-    drop(streams);
-    let pid = child.pid();
-    let ended = match captured {
-        Some(captured) => captured.show(child, &signals, &target.server, &options.look)?,
-        None => child.wait(&signals)?,
+    // Of the recording that the page is made of nothing stays but the page, unless it is wanted as well.
+    let scratch = (options.html.is_some() && options.record.record.is_none())
+        .then(private_folder)
+        .transpose()?;
+    let recording = match &scratch {
+        Some(folder) => Some(folder.path().join("run.ttrec")),
+        None => options.record.record.clone(),
     };
-    let ran = Ran {
-        command: options.command.clone(),
-        pid,
-        ended,
-        took: begun.elapsed(),
-        begun: begun_at.into(),
-        socket: place,
-        own_server: target.own.is_some(),
-        attached: library.is_some(),
-    };
-    let reported = watch.end(pid).and_then(|(watched, after)| {
-        let report = Report::new(ran, watched, &after, &target.server);
-        destination.write(&report, options.json)
+    let record = recording.clone().map(|path| RecordConfig {
+        target: RecordTarget::File(path),
+        redact: options.record.redact,
     });
+    ensure!(
+        record.is_none() || socket.is_none(),
+        "a run that is recorded has a server of its own: leave --socket and TTMEM_SOCKET out"
+    );
+    let target = || match record {
+        Some(record) => own_server(Some(record)).map(Target::own),
+        // Whoever it is that listens on a default socket, it is no server of ours.
+        None => Target::find(socket, |_unusable| Some(own_server(None))),
+    };
+    let (ended, report) = tracked.run(target)?;
+    let reported = report.and_then(|report| destination.write(&report, options.json));
     if let Err(error) = reported {
         // The program has ended as it has, whatever becomes of our words about it.
         let _closed = writeln!(std::io::stderr(), "ttmem: no report: {error:#}");
     }
+    if let (Some(html), Some(recording)) = (&options.html, recording)
+        && let Err(error) = report_file::write(&recording, html)
+    {
+        let _closed = writeln!(std::io::stderr(), "ttmem: no page: {error:#}");
+    }
     Ok(ExitCode::from(ended.code()))
+}
+
+/// Runs a program for its figures: its report as JSON.
+///
+/// They are to be the same in every run. So it has a server of its own unless one is named: where
+/// others report as well, peaks are those of one process and not of the device.
+pub(crate) fn measure(
+    command: &[OsString],
+    launch: &LaunchOptions,
+    socket: Option<PathBuf>,
+) -> Result<Value> {
+    let tracked = Tracked {
+        command,
+        library: find_library(launch)?,
+        launch,
+        look: None,
+    };
+    let (_ended, report) = tracked.run(|| match socket {
+        Some(named) => Target::find(Some(named), |_unusable| None),
+        None => own_server(None).map(Target::own),
+    })?;
+    Ok(report?.json())
+}
+
+fn find_library(launch: &LaunchOptions) -> Result<Option<PathBuf>> {
+    let is_wanted = !launch.no_attach;
+    let find = || library::find(launch.attach.library.as_deref());
+    is_wanted.then(find).transpose()
+}
+
+fn own_server(record: Option<RecordConfig>) -> Result<EmbeddedServer> {
+    EmbeddedServer::start(None, MAX_CLIENTS, None, record)
+}
+
+/// A program to be tracked, and how.
+struct Tracked<'a> {
+    command: &'a [OsString],
+    library: Option<PathBuf>,
+    launch: &'a LaunchOptions,
+    /// How the terminal view beside it looks, if there is to be one.
+    look: Option<&'a Look>,
+}
+
+impl Tracked<'_> {
+    /// Runs it: how it ended, and what it used.
+    fn run(self, target: impl FnOnce() -> Result<Target>) -> Result<(Ended, Result<Report>)> {
+        // Before the server: its threads inherit what is blocked.
+        let signals = Signals::block()?;
+        let target = target()?;
+        let tag = watch::new_tag();
+        // The program may change its folder before it connects.
+        let place = std::path::absolute(&target.socket)?;
+        let environment = self.environment(&tag, &place);
+        let whose = match &target.own {
+            Some(_server) => Whose::All,
+            None => Whose::Tagged(tag),
+        };
+        let watch = Watch::begin(&target.server, whose)?;
+        let (begun, begun_at) = (Instant::now(), SystemTime::now());
+        let beside = self
+            .look
+            .and_then(|look| Some((capture(self.command)?, look)));
+        let streams = beside
+            .as_ref()
+            .map_or(Ok(Streams::default()), |(captured, _look)| {
+                captured.streams()
+            })?;
+        let environment = environment.into_iter();
+        let child = Child::start(self.command, environment, &streams, &signals)?;
+        drop(streams);
+        let pid = child.pid();
+        let ended = match beside {
+            Some((captured, look)) => captured.show(child, &signals, &target.server, look)?,
+            None => child.wait(&signals)?,
+        };
+        let ran = Ran {
+            command: self.command.to_vec(),
+            pid,
+            ended,
+            took: begun.elapsed(),
+            begun: begun_at.into(),
+            socket: place,
+            own_server: target.own.is_some(),
+            attached: self.library.is_some(),
+        };
+        let report = watch
+            .end(pid)
+            .map(|(watched, after)| Report::new(ran, watched, &after, &target.server));
+        let stopped = target.own.map_or(Ok(()), EmbeddedServer::stop);
+        if let Err(error) = stopped {
+            // The program has ended as it has, whatever became of the server and its recording.
+            let _closed = writeln!(std::io::stderr(), "ttmem: {error:#}");
+        }
+        Ok((ended, report))
+    }
+
+    /// What it finds in its environment: all of ours, and what has it tracked.
+    fn environment(&self, tag: &str, socket: &Path) -> BTreeMap<OsString, OsString> {
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let tags = watch::tagged(environment.remove(&OsString::from(TAG_VARIABLE)), tag);
+        environment.insert(TAG_VARIABLE.into(), tags);
+        environment.insert(SOCKET_VARIABLE.into(), socket.into());
+        if let Some(library) = &self.library {
+            let before = environment.remove(&OsString::from(PRELOAD));
+            let preloaded = library::preloaded(library, before.as_deref());
+            environment.insert(PRELOAD.into(), preloaded);
+        }
+        if let Some(least_bytes) = self.launch.stacks {
+            environment.insert(STACKS_VARIABLE.into(), least_bytes.to_string().into());
+        }
+        let python = if self.launch.no_python { "0" } else { "1" };
+        environment.insert(PYTHON_VARIABLE.into(), python.into());
+        environment
+    }
 }
 
 /// Room for the terminal view beside a program; none, and a word why, where it cannot be.

@@ -10,7 +10,7 @@ use super::watch::{ProcessKey, Watched, key};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{
@@ -175,21 +175,15 @@ impl Report {
         self.processes.iter().filter(running).count()
     }
 
-    /// The program, without the folder that it is in, and its arguments in one line.
     pub(crate) fn command_line(&self) -> String {
-        let mut words = self.ran.command.iter();
-        let program = words.next().map(|program| {
-            let file = Path::new(program).file_name();
-            file.unwrap_or(program).to_string_lossy()
-        });
-        let arguments = words.map(|word| word.to_string_lossy());
-        let words = program.into_iter().chain(arguments);
-        words.collect::<Vec<_>>().join(" ")
+        command_line(&self.ran.command)
     }
 
     /// What it may mean that nothing was reported, before what to look at.
     pub(crate) fn when_nothing_is_right(&self) -> &'static str {
-        if self.ran.attached {
+        if self.ran.ended != Ended::Exited(0) {
+            "It failed, most likely before it opened a device."
+        } else if self.ran.attached {
             "That is right for a program that opens no device with TT-Metal or ttnn. If it does:"
         } else {
             "That is right for a program that uses no device. If it does:"
@@ -199,6 +193,10 @@ impl Report {
     /// What to look at when nothing was reported.
     pub(crate) fn hints(&self) -> Vec<&'static str> {
         let mut hints = Vec::new();
+        if self.ran.ended != Ended::Exited(0) {
+            // What it failed of says more than what else could be.
+            return hints;
+        }
         if std::env::var_os("TTMEM_DISABLE").is_some_and(|value| value == "1") {
             hints.push("TTMEM_DISABLE=1 is set and turns tracking off");
         }
@@ -262,6 +260,18 @@ impl Report {
             "elided_events": self.elided_events(),
         })
     }
+}
+
+/// A program, without the folder that it is in, and its arguments in one line.
+pub(crate) fn command_line(command: &[impl AsRef<OsStr>]) -> String {
+    let mut words = command.iter().map(AsRef::as_ref);
+    let program = words.next().map(|program| {
+        let file = Path::new(program).file_name();
+        file.unwrap_or(program).to_string_lossy()
+    });
+    let arguments = words.map(OsStr::to_string_lossy);
+    let words = program.into_iter().chain(arguments);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The highest that a process of the run held on a device.

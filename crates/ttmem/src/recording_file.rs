@@ -1,0 +1,73 @@
+//! What a command reads: a server, or a recording that is served inside this process.
+//!
+//! A recording is served on a private socket by the same read API as a server's account, so that nothing behind
+//! it knows the difference.
+
+use crate::cli::{HttpOptions, RecordedOptions};
+use crate::commands::reach;
+use crate::embedded::private_folder;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use ttmem_api::ApiClient;
+use ttmem_server::{Replay, ReplayConfig, SocketConfig};
+
+/// A server or a file that is asked.
+#[derive(Debug)]
+pub(crate) struct Source {
+    client: ApiClient,
+    /// What the user calls it.
+    name: String,
+    /// Ended before its folder is removed.
+    _replay: Option<(Replay, TempDir)>,
+}
+
+impl Source {
+    /// The file that was named, or else the server that the user means.
+    ///
+    /// # Errors
+    /// When the file is no recording or cannot be read, or no server is there.
+    pub(crate) fn find(
+        socket: Option<PathBuf>,
+        http: &HttpOptions,
+        recorded: &RecordedOptions,
+    ) -> Result<Self> {
+        if let Some(file) = &recorded.file {
+            return Self::open(file);
+        }
+        let client = reach::client(socket, http)?;
+        let name = client.server().to_string();
+        Ok(Self {
+            client,
+            name,
+            _replay: None,
+        })
+    }
+
+    pub(crate) fn open(file: &Path) -> Result<Self> {
+        let folder = private_folder()?;
+        let socket = folder.path().join("ttmem.sock");
+        let replay = Replay::start(ReplayConfig {
+            path: file.to_owned(),
+            sockets: vec![SocketConfig {
+                path: socket.clone(),
+                mode: 0o600,
+                group: None,
+            }],
+            http: None,
+        })?;
+        Ok(Self {
+            client: ApiClient::new(socket),
+            name: file.display().to_string(),
+            _replay: Some((replay, folder)),
+        })
+    }
+
+    pub(crate) const fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,141 @@
+//! `ttmem report`: the page with the data of a recording inside, as one file.
+//!
+//! It asks a recording what the page asks a server, at the instants that matter and at some in between, and
+//! puts the answers into the file. `web/src/embedded.ts` reads them there.
+
+mod data;
+mod instants;
+mod requests;
+
+use crate::cli::ReportOptions;
+use crate::recording_file::Source;
+use anyhow::{Context, Result, anyhow};
+use data::Data;
+use instants::Instants;
+use requests::{Request, of_instant, over_time};
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+use ttmem_api::{ApiClient, ApiRequestError, Timestamp, size_text};
+
+/// What the data of a report may take in the file; the page itself takes some 200 KB more.
+const MOST_DATA_BYTES: usize = 14_000_000;
+
+/// Documents of one report: with 32 devices an instant has some hundred, with one some dozen.
+const MOST_DOCUMENTS: usize = 12_000;
+
+/// What is drawn over a long time is computed from every event in it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn run(options: &ReportOptions) -> Result<()> {
+    let output = options
+        .output
+        .clone()
+        .unwrap_or_else(|| options.file.with_extension("html"));
+    write(&options.file, &output)
+}
+
+/// Writes the report of a recording, and says so.
+pub(crate) fn write(recording: &Path, output: &Path) -> Result<()> {
+    // Before the work: it must not end up in place of what it is made of, nor of another recording.
+    if begins_as_a_recording(output) {
+        return Err(anyhow!(
+            "{} is a recording: name another file with -o or --html",
+            output.display()
+        ));
+    }
+    let source = Source::open(recording)?;
+    let data = collect(&source.client().clone().with_timeout(PATIENCE))?;
+    let instants = data.instants();
+    let page = ttmem_server::report_page(&data.finish()?).ok_or_else(|| {
+        anyhow!("this build of ttmem has no web page: run `cargo xtask web`, then build it again")
+    })?;
+    replace(output, page.as_bytes())?;
+    let _closed = writeln!(
+        std::io::stderr(),
+        "ttmem: {} has {instants} instants in {}: open it in a browser",
+        output.display(),
+        size_text(page.len() as u64),
+    );
+    Ok(())
+}
+
+/// The documents, those that matter most first, as far as there is room.
+fn collect(recording: &ApiClient) -> Result<Data> {
+    let about = recording.recording()?;
+    let mut data = Data::new()?;
+    let end = recording.clone().at_instant(Some(about.to)).snapshot()?;
+    for request in over_time(&about, &end) {
+        put(&mut data, recording, &request, None)?;
+    }
+    let mut instants = Instants::of(&about);
+    while data.bytes() < MOST_DATA_BYTES && data.documents() < MOST_DOCUMENTS {
+        let Some(instant) = instants.next() else {
+            break;
+        };
+        let then = recording.clone().at_instant(Some(instant));
+        let snapshot = match then.snapshot() {
+            Ok(snapshot) => snapshot,
+            // A part of the recording that cannot be read is no reason to have none of it.
+            Err(ApiRequestError::Status { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        for request in of_instant(&snapshot) {
+            put(&mut data, &then, &request, Some(instant))?;
+        }
+        data.add_instant(instant);
+    }
+    if data.instants() == 0 {
+        return Err(anyhow!("no instant of the recording can be read"));
+    }
+    Ok(data)
+}
+
+/// Adds a document, unless there is none.
+fn put(
+    data: &mut Data,
+    recording: &ApiClient,
+    request: &Request,
+    instant: Option<Timestamp>,
+) -> Result<()> {
+    // What it is asked for besides may not be there; the rest is.
+    for target in [&request.target, &request.key] {
+        match recording.text(target) {
+            Ok(document) => return data.put(&request.key, instant, &document),
+            Err(ApiRequestError::Status { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn begins_as_a_recording(path: &Path) -> bool {
+    let mut beginning = [0; 64];
+    let read = fs::metadata(path)
+        .ok()
+        .filter(fs::Metadata::is_file)
+        .and_then(|_file| fs::File::open(path).ok()?.read(&mut beginning).ok());
+    read.is_some_and(|count| ttmem_server::is_recording(&beginning[..count]))
+}
+
+/// Writes a file whole or not at all. It has names and lines: it is for its owner alone.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _here => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".ttmem-report-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(folder)
+        .with_context(cannot)?;
+    file.write_all(bytes).with_context(cannot)?;
+    if fs::metadata(path).is_ok_and(|known| !known.is_file()) {
+        return Err(anyhow!("{}: not a file", path.display()));
+    }
+    file.persist(path).with_context(cannot)?;
+    Ok(())
+}

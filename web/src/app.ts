@@ -1,0 +1,265 @@
+/** The page: its frame, the view that is shown, keys, and the documents that all views have in common. */
+
+import type { Failures, Leaks, Recording, Snapshot } from "./api";
+import { Palette } from "./colours";
+import { Documents, USUAL_INTERVAL, type Need } from "./documents";
+import { h, replace, setClass, setText } from "./dom";
+import { EmbeddedSource } from "./embedded";
+import { count, duration, clock, seconds } from "./format";
+import { Help } from "./help";
+import { problems } from "./problems";
+import { SignIn } from "./signin";
+import type { Source } from "./source";
+import { Store, VIEWS, write, changed, type State } from "./state";
+import { applyTheme, switchTheme } from "./theme";
+import { TimeBar } from "./timebar";
+import type { Context, View } from "./view";
+import { Buffers } from "./views/buffers";
+import { DeviceView } from "./views/device";
+import { Events } from "./views/events";
+import { FailuresView } from "./views/failures";
+import { LeaksView } from "./views/leaks";
+import { MapView } from "./views/map";
+import { Overview } from "./views/overview";
+import { Processes } from "./views/processes";
+import { Programs } from "./views/programs";
+
+const MAKE: Record<State["view"], (context: () => Context) => View> = {
+  overview: (context) => new Overview(context),
+  processes: (context) => new Processes(context),
+  device: (context) => new DeviceView(context),
+  map: (context) => new MapView(context),
+  programs: (context) => new Programs(context),
+  buffers: (context) => new Buffers(context),
+  events: (context) => new Events(context),
+  leaks: (context) => new LeaksView(context),
+  failures: (context) => new FailuresView(context),
+};
+
+/** Figures without an answer for so long are called stale. */
+const STALE = 3000;
+
+export class App {
+  private readonly store: Store;
+  private readonly documents: Documents;
+  private readonly palette = new Palette();
+  private readonly help = new Help();
+  private readonly signIn: SignIn;
+  private readonly timebar: TimeBar;
+  private readonly tabs: HTMLAnchorElement[];
+  private readonly server = h("span", { class: "faint" });
+  private readonly status = h("span", { class: "status", role: "status" });
+  private readonly find = h("input", { type: "search", placeholder: "find", "aria-label": "find names, lines of Python, pids and addresses", maxlength: 200 });
+  private readonly problem = h("a", { class: "problem", hidden: true });
+  private readonly main = h("main", { id: "view", tabindex: -1 });
+  private view: View;
+  private framed = false;
+  private rate: number | undefined;
+  private counted: { events: number; time: number } | undefined;
+
+  constructor(source: Source, root: HTMLElement) {
+    this.documents = new Documents(source, () => this.frame());
+    this.store = new Store((before) => this.changed(before));
+    this.signIn = new SignIn(() => this.documents.refresh());
+    this.timebar = new TimeBar(this.context);
+    this.tabs = VIEWS.map(([key, name, title]) => {
+      const tab = h("a", { href: `#/${name}` }, h("kbd", null, key), ` ${title}`);
+      tab.addEventListener("click", (event) => {
+        event.preventDefault();
+        this.store.set({ view: name });
+      });
+      return tab;
+    });
+    this.find.addEventListener("input", () => this.store.set({ params: { find: this.find.value || null } }));
+    this.view = MAKE[this.store.state.view](this.context);
+    replace(root, ...this.layout());
+    this.main.appendChild(this.view.element);
+    addEventListener("keydown", (event) => this.key(event));
+    // The age of stale figures goes on though nothing comes.
+    setInterval(() => this.drawStatus(), 500);
+    applyTheme(() => this.frame());
+    this.changed(this.store.state);
+  }
+
+  private layout(): HTMLElement[] {
+    const button = (text: string, label: string, act: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+    const header = h(
+      "header",
+      null,
+      h("a", { class: "skip", href: "#view", onclick: (event: Event) => { event.preventDefault(); this.main.focus(); } }, "to the view"),
+      h("nav", { "aria-label": "views" }, h("strong", null, "ttmem"), ...this.tabs),
+      h("div", { class: "line" }, this.server, h("span", { class: "grow" }), this.find, this.status, button("◐", "light or dark: T", () => this.switch()), button("?", "help: ?", () => this.showHelp())),
+      this.problem,
+    );
+    return [header, this.main, this.timebar.element, this.help.element, this.signIn.element];
+  }
+
+  private readonly context = (): Context => {
+    const recording = this.documents.get<Recording>("recording");
+    const snapshot = this.documents.get<Snapshot>("snapshot");
+    // By number, as everywhere: a mesh has an order of its own.
+    snapshot?.devices.sort((one, other) => one.id - other.id);
+    return {
+      params: this.store.state.params,
+      set: (change) => this.store.set(change),
+      documents: this.documents,
+      snapshot,
+      recording,
+      palette: this.palette,
+      now: snapshot?.time ?? "",
+    };
+  };
+
+  private needs(): Need[] {
+    return [
+      { name: "snapshot", path: "/api/v1/snapshot" },
+      { name: "failures", path: "/api/v1/failures", params: { count: 64 }, every: 2 * USUAL_INTERVAL },
+      { name: "leaks", path: "/api/v1/leaks", every: 5 * USUAL_INTERVAL },
+      { name: "lines", path: "/api/v1/buffers/groups", params: { by: "line" }, every: 3 * USUAL_INTERVAL },
+      { name: "recording", path: "/api/v1/recording", timeless: true, every: this.documents.error("recording") ? 60_000 : 2 * USUAL_INTERVAL },
+      ...this.view.needs(this.context()),
+    ];
+  }
+
+  /** Another view or other parameters. */
+  private changed(before: State): void {
+    const { view, params } = this.store.state;
+    if (before.view !== view) {
+      this.view.destroy?.();
+      this.view = MAKE[view](this.context);
+      replace(this.main, this.view.element);
+      scrollTo(0, 0);
+    }
+    if (this.find.value !== (params["find"] ?? "") && document.activeElement !== this.find) this.find.value = params["find"] ?? "";
+    VIEWS.forEach(([, name, title], place) => {
+      const tab = this.tabs[place] as HTMLAnchorElement;
+      tab.setAttribute("href", write(changed(this.store.state, { view: name })));
+      if (name === view) tab.setAttribute("aria-current", "page");
+      else tab.removeAttribute("aria-current");
+      if (name === view) document.title = `${title} · ttmem`;
+    });
+    this.documents.set(this.needs(), params["at"] ?? null);
+    this.frame();
+  }
+
+  private frame(): void {
+    if (this.framed) return;
+    this.framed = true;
+    requestAnimationFrame(() => {
+      this.framed = false;
+      this.render();
+    });
+  }
+
+  private render(): void {
+    const context = this.context();
+    // A server without a recording has no other instant than now.
+    if (context.params["at"] !== undefined && this.documents.error("recording")?.status === 404) {
+      return this.store.set({ params: { at: null } });
+    }
+    this.documents.still = context.recording?.source === "file" || this.documents.source.kind === "embedded";
+    this.documents.set(this.needs(), context.params["at"] ?? null);
+    if (this.documents.error("snapshot")?.status === 401) this.signIn.show();
+    const { snapshot } = context;
+    if (snapshot) {
+      this.measure(snapshot);
+      const parts = [snapshot.host, `${clock(snapshot.time).slice(11)} UTC`, this.rate === undefined ? null : `${count(this.rate)} events/s`, `ttmem ${snapshot.server.version}`];
+      setText(this.server, parts.filter((part) => part !== null).join("  ·  "));
+      this.drawProblem(snapshot);
+    }
+    this.view.render(context);
+    this.timebar.render(context);
+    this.drawStatus();
+  }
+
+  private measure(snapshot: Snapshot): void {
+    const [events, time] = [snapshot.server.events_applied, seconds(snapshot.time)];
+    const before = this.counted;
+    if (before && time > before.time && events >= before.events) this.rate = Math.round((events - before.events) / (time - before.time));
+    if (!before || time !== before.time) this.counted = { events, time };
+  }
+
+  private drawProblem(snapshot: Snapshot): void {
+    const found = problems(snapshot, this.documents.get<Failures>("failures")?.failures ?? [], this.documents.get<Leaks>("leaks") ?? null);
+    const first = found[0];
+    this.problem.hidden = first === undefined;
+    if (!first) return;
+    const view = VIEWS.find(([key]) => key === first.key)?.[1] ?? "overview";
+    const device = first.device === undefined ? {} : { device: String(first.device) };
+    this.problem.setAttribute("href", write(changed(this.store.state, { view, params: device })));
+    setClass(this.problem, "grave", first.grave);
+    setText(this.problem, `! ${first.text}  [${first.key}]${found.length > 1 ? `, ${found.length - 1} more` : ""}`);
+    this.problem.title = found.map((each) => each.text).join("\n");
+  }
+
+  private drawStatus(): void {
+    const { documents } = this;
+    const error = documents.error("snapshot");
+    const age = documents.answeredAt === undefined ? undefined : performance.now() - documents.answeredAt;
+    const at = this.store.state.params["at"];
+    let text: string;
+    let isBad = false;
+    if (error && error.status !== 0) [text, isBad] = [error.message, true];
+    else if (age === undefined) [text, isBad] = error ? [error.message, true] : ["connecting", false];
+    else if (error || (at === undefined && !documents.paused && !documents.still && !document.hidden && age > STALE)) {
+      [text, isBad] = [`stale: no answer for ${duration(age / 1000)}`, true];
+    } else if (documents.source instanceof EmbeddedSource) text = `report, as of ${clock(documents.source.nearest(at) ?? null, undefined, true).slice(11)} UTC`;
+    else if (at !== undefined || documents.still) text = "recorded";
+    else if (documents.paused) text = "paused";
+    else text = `live, every ${USUAL_INTERVAL / 1000} s`;
+    setText(this.status, text);
+    setClass(this.status, "danger", isBad);
+    setClass(this.main, "stale", isBad && age !== undefined);
+  }
+
+  private switch(): void {
+    switchTheme();
+    this.frame();
+  }
+
+  private showHelp(): void {
+    const title = VIEWS.find(([, name]) => name === this.store.state.view)?.[2] ?? "";
+    this.help.show(this.view, title);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || this.signIn.element.open) return;
+    const target = event.target as HTMLElement;
+    const typing = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
+    if (event.key === "Escape" && target === this.find) {
+      this.find.value = "";
+      this.find.blur();
+      this.store.set({ params: { find: null } });
+      return;
+    }
+    if (event.key === "Enter" && target === this.find) return this.find.blur();
+    if (typing || this.help.isOpen) return;
+    // A button does what Space and Enter do to buttons.
+    if ((event.key === " " || event.key === "Enter") && target.closest("button, a, select, [role=grid], tr")) return;
+    if (event.key.startsWith("Arrow") && target.closest("[role=grid], .table")) return;
+    if (this.act(event.key)) event.preventDefault();
+  }
+
+  private act(key: string): boolean {
+    const context = this.context();
+    const view = VIEWS.find(([each]) => each === key)?.[1];
+    if (view) this.store.set({ view });
+    else if (this.view.key?.(key, context)) return true;
+    else if (key === "?") this.showHelp();
+    else if (key === "/") this.find.focus();
+    else if (key === "Escape") this.store.set({ params: { find: null, at: null } });
+    else if (key === "n") this.store.set({ params: { at: null } });
+    else if (key === "r") this.documents.refresh();
+    else if (key === "T") this.switch();
+    else if (this.timebar.key(key)) return true;
+    else if (key === " ") this.pause();
+    else return false;
+    return true;
+  }
+
+  private pause(): void {
+    this.documents.paused = !this.documents.paused;
+    if (!this.documents.paused) this.documents.refresh();
+    this.drawStatus();
+  }
+}

@@ -1,0 +1,179 @@
+/** How full is every device, with what, and who holds it? */
+
+import type { BufferGroups, Device, DeviceHistory, History, Process } from "../api";
+import { StackChart, type Layer } from "../charts/stack";
+import { KIND_LABEL } from "../colours";
+import { h, panel, setClass, setText, titleOf } from "../dom";
+import type { Need } from "../documents";
+import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, percent, share, type Filled } from "../figures";
+import { bytes, count, seconds } from "../format";
+import { Bar, byDram, groupTable, legend, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
+import { Table } from "../table";
+import { cursor, firstWorthShowing, moments } from "../timeline";
+import { finds, type Context, type View } from "../view";
+
+interface Card {
+  element: HTMLElement;
+  dram: Bar;
+  l1: Bar;
+  texts: HTMLElement[];
+}
+
+const HISTORY_SECONDS = 600;
+
+/** From so many devices on a card has only what is compared. */
+const MANY = 8;
+
+export class Overview implements View {
+  readonly keys: [string, string][] = [
+    ["Enter", "open the device"],
+    ["/", "find"],
+  ];
+  readonly words = ["charged", "occupied", "capacity", "reserved", "CBs", "largest fit", "peak", "classes", "incomplete"];
+  readonly element: HTMLElement;
+  private readonly dramPanel: HTMLElement;
+  private readonly l1Panel: HTMLElement;
+  private readonly devices: HTMLElement;
+  private readonly linePanel: HTMLElement;
+  private readonly cards = h("div", { class: "cards" });
+  private readonly dram = new StackChart({ height: 130, small: true });
+  private readonly l1 = new StackChart({ height: 130, small: true });
+  private readonly processes: Table<Process>;
+  private readonly processPanel: HTMLElement;
+  private readonly lines;
+  private readonly operations;
+  private made: Card[] = [];
+
+  constructor(private readonly context: () => Context) {
+    const set = (params: Record<string, string>, view: "buffers" | "processes") => this.context().set({ view, params });
+    this.processes = new Table<Process>("processes", processColumns(), (row) => set({ find: String(row.pid ?? "") }, "processes"), 12);
+    this.lines = groupTable("PYTHON LINE", "line", (group) => set({ find: group.key ?? "" }, "buffers"));
+    this.operations = groupTable("OPERATION", "operation", (group) => set({ find: group.key ?? "" }, "buffers"));
+    this.dramPanel = panel("DRAM", this.dram.element);
+    this.l1Panel = panel("L1", this.l1.element);
+    this.linePanel = panel("Lines of Python", this.lines.table.element);
+    this.devices = panel("Devices", this.cards, legend(["dram", "reserved", "cb", "l1", "l1_small", "free"]));
+    this.processPanel = panel("Processes", this.processes.element);
+    this.element = h(
+      "div",
+      { class: "view" },
+      h("div", { class: "two" }, this.dramPanel, this.l1Panel),
+      this.devices,
+      this.processPanel,
+      h("div", { class: "two" }, this.linePanel, panel("Operations", this.operations.table.element)),
+    );
+  }
+
+  needs(): Need[] {
+    return [
+      { name: "history", path: "/api/v1/history", params: { seconds: HISTORY_SECONDS }, every: 2000, timeless: true },
+      { name: "operations", path: "/api/v1/buffers/groups", params: { by: "operation" }, every: 2000 },
+    ];
+  }
+
+  render(context: Context): void {
+    const { snapshot, documents, params } = context;
+    if (!snapshot) return;
+    const { devices } = snapshot;
+    setText(titleOf(this.dramPanel), sumTitle("DRAM", sumOf(devices, (device) => filled("dram", device.dram)), devices.length));
+    setText(titleOf(this.l1Panel), sumTitle("L1", sumOf(devices, filledL1), devices.length));
+    setText(titleOf(this.devices), count(devices.length) + (devices.length === 1 ? " device" : " devices"));
+    this.drawCards(devices);
+    const processes = byDram(snapshot.processes).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
+    setText(titleOf(this.processPanel), count(processes.length) + (processes.length === 1 ? " process" : " processes"));
+    this.processes.update(processes, "no process has reported anything");
+    this.linePanel.hidden = usualGrouping(context) !== "line";
+    for (const [name, table] of [["lines", this.lines], ["operations", this.operations]] as const) {
+      const groups = documents.get<BufferGroups>(name);
+      const shown = groups?.groups.filter((group) => finds(params["find"], group.key)).slice(0, 8) ?? [];
+      if (groups) table.update(shown, groups.charged_bytes, groups.time);
+    }
+    const history = documents.get<History>("history");
+    if (history) this.drawHistory(history, devices, context);
+  }
+
+  private drawHistory(history: History, devices: Device[], context: Context): void {
+    // What nobody opened is in no figure beside: what is reserved there is known of nobody's L1.
+    const known = new Set(devices.filter((device) => device.l1.occupied_bytes !== null).map(deviceKey));
+    const opened = history.devices.filter((device) => known.has(deviceKey(device)));
+    const sum = (of: (device: DeviceHistory) => (number | null)[], all = history.devices) =>
+      history.times.map((_, step) =>
+        all.reduce<number | null>((total, device) => {
+          const value = of(device)[step] ?? null;
+          return value === null ? total : (total ?? 0) + value;
+        }, null),
+      );
+    const dram = sum((device) => device.dram_bytes);
+    const allDram = sumOf(devices, (device) => filled("dram", device.dram));
+    this.drawSum(this.dram, "DRAM", history, dram, [{ label: "DRAM", colour: "dram", values: dram }], allDram, context);
+    const occupied = sum((device) => device.occupied_bytes, opened);
+    const allL1 = sumOf(devices, filledL1);
+    const reserved = allL1.parts.find(([kind]) => kind === "reserved")?.[1] ?? 0;
+    const [buffers, small] = [sum((device) => device.l1_bytes), sum((device) => device.l1_small_bytes)];
+    // As the bars have it: what is left of what is occupied belongs to programs.
+    const parts = occupied.map((whole, step) => {
+      let left = whole ?? 0;
+      const take = (wanted: number) => {
+        const part = Math.min(wanted, left);
+        left -= part;
+        return part;
+      };
+      const [below, large, little] = [take(reserved), take(buffers[step] ?? 0), take(small[step] ?? 0)];
+      return whole === null ? [null, null, null, null] : [below, left, large, little];
+    });
+    const kinds = ["reserved", "cb", "l1", "l1_small"] as const;
+    const layers = kinds.map((kind, place): Layer => ({ label: KIND_LABEL[kind], colour: kind, values: parts.map((each) => each[place] ?? null) }));
+    this.drawSum(this.l1, "L1", history, occupied, layers, allL1, context);
+  }
+
+  private drawSum(chart: StackChart, label: string, history: History, total: (number | null)[], all: Layer[], whole: Filled, context: Context): void {
+    const first = firstWorthShowing(history, total, HISTORY_SECONDS);
+    const times = history.times.slice(first).map(seconds);
+    const edges = times.length > 0 ? [(times[0] as number) - history.step_seconds, ...times] : [];
+    const layers = all.map((layer) => ({ ...layer, values: layer.values.slice(first) }));
+    const summary = `${label} of all devices over the last minutes, now ${bytes(whole.used)}`;
+    chart.draw({ times: edges, layers, capacity: whole.whole, moments: moments(context), at: cursor(context), summary });
+  }
+
+  private drawCards(devices: Device[]): void {
+    while (this.made.length > devices.length) this.made.pop()?.element.remove();
+    while (this.made.length < devices.length) this.addCard();
+    setClass(this.cards, "many", devices.length > MANY);
+    devices.forEach((device, place) => {
+      const card = this.made[place] as Card;
+      const [name, dramText, dramMore, l1Text, l1More] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
+      const [dram, l1] = [filled("dram", device.dram), filledL1(device)];
+      card.element.setAttribute("href", `#/device?device=${encodeURIComponent(deviceKey(device))}`);
+      setText(name, deviceName(device));
+      card.dram.update("DRAM", dram);
+      card.l1.update("L1", l1);
+      setText(dramText, `${bytes(dram.used)} ${percent(share(dram))}`);
+      setText(l1Text, `${bytes(l1.used)} ${percent(share(l1))}`);
+      const fit = largestFitText(device.dram, free(device.dram));
+      setText(dramMore, fit === null ? "" : `largest fit ${fit}`);
+      const room = device.cb_headroom_bytes;
+      setText(l1More, room === null ? "no CBs resident" : `CB headroom ${headroom(room)}`);
+    });
+  }
+
+  private addCard(): void {
+    const [dram, l1] = [new Bar(), new Bar()];
+    const text = (name: string) => h("span", { class: name });
+    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint")];
+    const [name, dramText, dramMore, l1Text, l1More] = texts;
+    const element = h(
+      "a",
+      { class: "card" },
+      h("span", { class: "name" }, name),
+      h("span", { class: "label" }, "DRAM"), dram.element, dramText, dramMore,
+      h("span", { class: "label" }, "L1"), l1.element, l1Text, l1More,
+    );
+    this.made.push({ element, dram, l1, texts });
+    this.cards.appendChild(element);
+  }
+
+  destroy(): void {
+    this.dram.destroy();
+    this.l1.destroy();
+  }
+}

@@ -1,0 +1,3 @@
+declare module "virtual:glossary" {
+  export const WORDS: [term: string, meaning: string][];
+}

@@ -1,0 +1,212 @@
+/** A real server, a real browser, and what both said. */
+
+import { spawn, execFileSync, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+
+/** For what takes milliseconds, on a machine that is busy. */
+export const PATIENCE = 45_000;
+
+export const TTMEM = process.env["TTMEM"] ?? fileURLToPath(new URL("../../../target/debug/ttmem", import.meta.url));
+const PICTURES = process.env["TTMEM_PICTURES"] ?? fileURLToPath(new URL("../../../target/page", import.meta.url));
+const CHROMIUM = process.env["TTMEM_CHROMIUM"] ?? "/usr/bin/chromium";
+
+export const scenario = (name: string) => fileURLToPath(new URL(`scenarios/${name}.toml`, import.meta.url));
+
+export function temporary(): string {
+  return mkdtempSync(join(tmpdir(), "ttmem-page-"));
+}
+
+export function remove(folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+export async function until<T>(what: string, look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
+  const deadline = Date.now() + PATIENCE;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+/** A program that does not outlive the test. */
+export class Program {
+  printed = "";
+  private ended = false;
+
+  constructor(readonly child: ChildProcess) {
+    const keep = (text: Buffer) => (this.printed += text.toString());
+    child.stdout?.on("data", keep);
+    child.stderr?.on("data", keep);
+    child.on("exit", () => (this.ended = true));
+  }
+
+  static start(...words: string[]): Program {
+    const environment = { ...process.env };
+    for (const name of Object.keys(environment)) if (name.startsWith("TTMEM_")) delete environment[name];
+    return new Program(spawn(TTMEM, words, { stdio: ["ignore", "pipe", "pipe"], env: environment }));
+  }
+
+  async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    this.child.kill(signal);
+    await until("the end of a program", () => this.ended);
+  }
+}
+
+/** `ttmem demo` with its page. */
+export class Demo {
+  private constructor(
+    readonly program: Program,
+    readonly url: string,
+  ) {}
+
+  static async start(...words: string[]): Promise<Demo> {
+    const program = Program.start("demo", "--headless", "--http", "127.0.0.1:0", ...words);
+    const url = await until("the demo's page", () => {
+      if (program.child.exitCode !== null) throw new Error(program.printed);
+      return /page is at (http:\S+);/.exec(program.printed)?.[1];
+    });
+    return new Demo(program, url);
+  }
+
+  get<T>(path: string): Promise<T> {
+    return get<T>(this.url + path);
+  }
+
+  stop(): Promise<void> {
+    return this.program.stop();
+  }
+}
+
+/** `ttmem replay` of a recording. */
+export class Replay {
+  private constructor(
+    readonly program: Program,
+    readonly url: string,
+  ) {}
+
+  static async start(file: string, ...words: string[]): Promise<Replay> {
+    const program = Program.start("replay", file, "--http", "127.0.0.1:0", "--http-names", ...words);
+    const url = await until("the recording's page", () => {
+      if (program.child.exitCode !== null) throw new Error(program.printed);
+      return /(http:\/\/\S+?)[;,.]?\s/.exec(program.printed)?.[1];
+    });
+    return new Replay(program, url);
+  }
+
+  get<T>(path: string): Promise<T> {
+    return get<T>(this.url + path);
+  }
+
+  stop(): Promise<void> {
+    return this.program.stop();
+  }
+}
+
+export async function get<T>(url: string): Promise<T> {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as T;
+}
+
+export function run(...words: string[]): string {
+  return execFileSync(TTMEM, words, { encoding: "utf8", timeout: PATIENCE });
+}
+
+export async function launch(): Promise<Browser> {
+  // Root has no user namespaces to put the browser's sandbox in.
+  return chromium.launch({ executablePath: CHROMIUM, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+}
+
+export interface Look {
+  width?: number;
+  height?: number;
+  scheme?: "light" | "dark";
+}
+
+/** A page, with everything that should not have happened on it. */
+export class Tab {
+  readonly faults: string[] = [];
+  readonly hosts = new Set<string>();
+  readonly requests: { url: string; headers: Record<string, string> }[] = [];
+
+  private constructor(
+    readonly context: BrowserContext,
+    readonly page: Page,
+    readonly url: string,
+  ) {
+    page.on("pageerror", (error) => this.faults.push(error.message));
+    page.on("console", (message) => {
+      if (message.type() === "error" && !isMissing(message.location().url)) this.faults.push(`${message.text()} ${message.location().url}`);
+    });
+    page.on("dialog", (dialog) => {
+      this.faults.push(`a dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on("request", (request) => {
+      this.hosts.add(new URL(request.url()).host);
+      this.requests.push({ url: request.url(), headers: request.headers() });
+    });
+  }
+
+  static async open(browser: Browser, url: string, look: Look = {}): Promise<Tab> {
+    const { width = 1400, height = 900, scheme = "dark" } = look;
+    const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme });
+    return new Tab(context, await context.newPage(), url);
+  }
+
+  async go(hash = ""): Promise<void> {
+    await this.page.goto(`${this.url}/${hash}`);
+  }
+
+  /** The text of what is shown, with blanks as one. */
+  async text(selector: string): Promise<string> {
+    const text = await this.page.locator(selector).first().innerText({ timeout: PATIENCE });
+    return text.replace(/\s+/g, " ").trim();
+  }
+
+  /** Waits until a text is there. */
+  async sees(selector: string, wanted: string | RegExp): Promise<void> {
+    let last = "";
+    const matches = (text: string) => (typeof wanted === "string" ? text.includes(wanted) : wanted.test(text));
+    const deadline = Date.now() + PATIENCE;
+    while (Date.now() < deadline) {
+      last = (await this.page.locator(selector).allInnerTexts()).join("\n").replace(/[^\S\n]+/g, " ");
+      if (matches(last)) return;
+      await this.page.waitForTimeout(50);
+    }
+    throw new Error(`${selector} does not show ${wanted} but:\n${last}`);
+  }
+
+  async picture(name: string): Promise<void> {
+    mkdirSync(PICTURES, { recursive: true });
+    await this.page.screenshot({ path: join(PICTURES, `${name}.png`) });
+  }
+
+  async close(): Promise<void> {
+    await this.context.close();
+  }
+}
+
+/** Servers that keep no recording refuse this, and the page goes on without. */
+function isMissing(url: string): boolean {
+  return /\/api\/v1\/recording$/.test(url);
+}
+
+/** The keys and titles of the views. */
+export const VIEWS: [hash: string, title: string][] = [
+  ["overview", "Overview"],
+  ["processes", "Processes"],
+  ["device", "Device"],
+  ["map", "Memory map"],
+  ["programs", "Programs"],
+  ["buffers", "Buffers"],
+  ["events", "Events"],
+  ["leaks", "Leaks"],
+  ["failures", "Failures"],
+];

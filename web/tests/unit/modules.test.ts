@@ -1,0 +1,248 @@
+import { readFileSync } from "node:fs";
+import { WORDS } from "virtual:glossary";
+import { describe, expect, test } from "vitest";
+import type { BufferRow, ClassUsage, Device, Explanation, Process, Snapshot, Timeline } from "../../src/api";
+import { tree } from "../../src/charts/flame";
+import { stacked } from "../../src/charts/stack";
+import { filledL1, fragmented, incomplete, largestFitText, stateOf } from "../../src/figures";
+import { address, bytes, clock, count, duration, ids, percent, permille } from "../../src/format";
+import { problems } from "../../src/problems";
+import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
+import { EventLines, request } from "../../src/source";
+import { changed, parse, write } from "../../src/state";
+import { harmless, shortLine, userFrame } from "../../src/text";
+
+const rust = (path: string) => readFileSync(new URL(`../../../crates/${path}`, import.meta.url), "utf8");
+
+describe("figures read as in the terminal view", () => {
+  test("sizes round to one decimal and never to 1024", () => {
+    const expected: [number, string][] = [
+      [0, "0 B"],
+      [1023, "1023 B"],
+      [1024, "1.0 KiB"],
+      [57_344, "56.0 KiB"],
+      [1_048_575, "1.0 MiB"],
+      [1_048_524, "1023.9 KiB"],
+      [8_192_000, "7.8 MiB"],
+      [12 * 2 ** 30, "12.0 GiB"],
+    ];
+    for (const [size, text] of expected) expect(bytes(size)).toBe(text);
+    expect(bytes(null)).toBe("–");
+  });
+
+  test("counts, shares, durations, ids and addresses", () => {
+    expect([count(999_999), count(1_999_999), count(1e9)]).toEqual(["999999", "1.9M", "1.0G"]);
+    expect(percent(permille(117, 100))).toBe("100.0%");
+    expect(percent(permille(999_999, 1_000_000))).toBe("99.9%");
+    expect(percent(permille(1, 0))).toBe("–");
+    expect([duration(59), duration(61), duration(11_520), duration(90_000)]).toEqual(["59 s", "1 min 1 s", "3 h 12 min", "1 d 1 h"]);
+    expect(ids([4, 0, 2, 6, 5, 1, 3, 7])).toBe("0-7");
+    expect(ids([9, 0, 1, 3])).toBe("0-1,3,9");
+    expect(address(1_499_104)).toBe("1499104 (0x16dfe0)");
+    expect(clock("2026-11-15T08:25:03.201Z", "2026-11-15T00:00:00Z")).toBe("08:25:03");
+    expect(clock("2026-11-15T08:25:03.201Z", "2026-11-16T00:00:00Z", true)).toBe("2026-11-15 08:25:03.201");
+  });
+
+  test("one glossary for terminal and page", () => {
+    expect(WORDS.length).toBeGreaterThan(25);
+    const terms = WORDS.map(([term]) => term);
+    expect(new Set(terms).size).toBe(terms.length);
+    for (const [, meaning] of WORDS) expect(meaning).not.toMatch(/\\|\n| {2}/);
+    expect(terms).toContain("CB headroom");
+  });
+
+  test("every word that a view explains is in the glossary", () => {
+    const terms = WORDS.map(([term]) => term);
+    for (const view of ["overview", "processes", "device", "map", "programs", "buffers", "events", "leaks", "failures"]) {
+      const source = readFileSync(new URL(`../../src/views/${view}.ts`, import.meta.url), "utf8");
+      const words = [...(/words = \[([^\]]*)\]/.exec(source)?.[1] ?? "").matchAll(/"([^"]+)"/g)].map(([, word]) => word);
+      expect(words.length, view).toBeGreaterThan(0);
+      for (const word of words) expect(terms, view).toContain(word);
+    }
+  });
+
+  test("colours of kinds are those of the terminal view", () => {
+    const theme = rust("ttmem-tui/src/theme.rs");
+    const style = readFileSync(new URL("../../src/style.css", import.meta.url), "utf8");
+    const [light, dark] = style.split(':root[data-theme="dark"]') as [string, string];
+    const inks = { Warning: "warning", Danger: "danger", Reserved: "reserved", Kernel: "kernel", Storage: "cb", L1: "l1", L1Small: "l1_small", Dram: "dram", Trace: "trace" };
+    for (const [functionName, css] of [["on_light", light], ["on_dark", dark]] as const) {
+      const table = theme.slice(theme.indexOf(`fn ${functionName}`)).split("\n}\n")[0] ?? "";
+      for (const [ink, name] of Object.entries(inks)) {
+        const found = new RegExp(`Ink::${ink} => \\([^(]*\\((\\d+, \\d+, \\d+)\\)\\)`).exec(table)?.[1];
+        expect(found, ink).toBeDefined();
+        expect(css, `${functionName} ${name}`).toContain(`--${name}: rgb(${found});`);
+      }
+    }
+  });
+});
+
+function usage(change: Partial<ClassUsage> = {}): ClassUsage {
+  return {
+    capacity_bytes: 12 * 2 ** 30,
+    banks: 12,
+    requested_bytes: 0,
+    charged_bytes: 6 * 2 ** 30,
+    union_bytes: 6 * 2 ** 30,
+    peak_bytes: 6 * 2 ** 30,
+    peak_time: null,
+    buffers: 1,
+    largest_free_bytes_per_bank: 2 ** 29,
+    physical_bytes: null,
+    reserved_bytes: null,
+    occupied_bytes: null,
+    ...change,
+  };
+}
+
+function device(change: Partial<Device> = {}): Device {
+  const small = usage({ charged_bytes: 0, union_bytes: 0, banks: 1, largest_free_bytes_per_bank: 12 * 2 ** 30 });
+  return { id: 0, dram: usage(), l1: { ...small }, l1_small: { ...small }, trace: { ...small }, system: { ...small }, cb_headroom_bytes: null, verified: null, ...change } as Device;
+}
+
+describe("what follows from figures", () => {
+  test("the largest fit is a request, and never above what is free", () => {
+    expect(largestFitText(usage({ largest_free_bytes_per_bank: 2 ** 28 }), 6 * 2 ** 30)).toBe("3.0 GiB (256.0 MiB × 12 banks)");
+    expect(fragmented(usage({ largest_free_bytes_per_bank: 2 ** 28 }), 6 * 2 ** 30)).toBe(500);
+    expect(fragmented(usage(), 6 * 2 ** 30)).toBe(0);
+    expect(fragmented(usage({ largest_free_bytes_per_bank: 1e18 }), 6 * 2 ** 30)).toBe(0);
+  });
+
+  test("the parts of L1 add up to what is occupied", () => {
+    for (const occupied of [0, 1, 1 << 20, 90 << 20]) {
+      const l1 = usage({ occupied_bytes: occupied, physical_bytes: 91 << 20, reserved_bytes: 6 << 20, union_bytes: 3 << 20 });
+      const filled = filledL1(device({ l1 }));
+      expect(filled.parts.reduce((sum, [, size]) => sum + size, 0)).toBe(occupied);
+    }
+  });
+
+  const said = (change: Partial<Device>, more: Partial<Snapshot> = {}, failures: Explanation[] = []) => {
+    const snapshot = { time: "2026-11-16T10:00:00Z", devices: [device(change)], processes: [], ...more } as unknown as Snapshot;
+    return problems(snapshot, failures, null).map((problem) => problem.text);
+  };
+
+  test("each problem is named, and nothing wrong is nothing", () => {
+    expect(said({})).toEqual([]);
+    expect(said({ dram: usage({ capacity_bytes: 100 << 20, union_bytes: 95 << 20, largest_free_bytes_per_bank: (5 << 20) / 12 }) })).toEqual(["device 0: DRAM 95.0% full, 5.0 MiB free"]);
+    expect(said({ dram: usage({ largest_free_bytes_per_bank: 8 << 20 }) })).toEqual(["device 0: DRAM has 6.0 GiB free, but the largest fit is 96.0 MiB"]);
+    expect(said({ cb_headroom_bytes: 12_288 })).toEqual(["device 0: CB headroom is 12.0 KiB on the tightest core"]);
+    expect(said({ cb_headroom_bytes: 16_384 })).toEqual([]);
+    expect(said({ cb_headroom_bytes: -4096 })).toEqual(["device 0: CBs and an L1 buffer lie at one place, overlap of 4.0 KiB"]);
+    expect(said({ verified: false })).toEqual(["device 0: DIFFERS from the allocator"]);
+    const lost = { pid: 7, name: "python3", state: "live", incomplete: true, incomplete_reasons: [{ reason: "events_lost", count: 3, detail: null }] } as unknown as Process;
+    expect(said({}, { processes: [lost] })).toEqual(["tracking of pid 7 python3 is incomplete: 3 events lost"]);
+  });
+
+  test("a failure comes first while its process lives, and last for two minutes when it has ended", () => {
+    const failure = { sentence: "no room", time: "2026-11-16T09:58:30Z", last_time: null, pid: 7, process: "python3", device_ids: [0] } as unknown as Explanation;
+    const living = { pid: 7, state: "live", incomplete: false } as unknown as Process;
+    expect(said({ verified: false }, { processes: [living] }, [failure])[0]).toBe("pid 7 python3, device 0: no room (1 min 30 s ago)");
+    expect(said({ verified: false }, {}, [failure])[1]).toBe("pid 7 python3 (ended), device 0: no room (1 min 30 s ago)");
+    expect(said({}, { time: "2026-11-16T10:00:31Z" }, [failure])).toEqual([]);
+  });
+
+  test("how a process ended", () => {
+    const released = { buffers: 2, buffer_bytes: 1 << 20, bytes: 3 << 20, time: "", reason: "ended" };
+    expect(stateOf({ state: "exited", released } as unknown as Process)).toBe("ended, held at exit 2 buffers: 1.0 MiB and programs of 2.0 MiB");
+    expect(stateOf({ state: "exited", released: { ...released, buffers: 0, bytes: 0, buffer_bytes: 0, reason: "goodbye" } } as unknown as Process)).toBe("exited, nothing held");
+    expect(incomplete({ incomplete: false } as Process)).toBeNull();
+  });
+});
+
+describe("texts of others", () => {
+  test("what deceives is replaced, as the server's rule says", () => {
+    // Every range of crates/ttmem-api/src/deceptive.rs.
+    const source = rust("ttmem-api/src/deceptive.rs");
+    const escapes = [...(source.split("#[must_use]")[1] ?? "").matchAll(/\\u\{([0-9a-f]+)\}/g)].map(([, code]) => String.fromCodePoint(parseInt(code ?? "", 16)));
+    expect(escapes.length).toBeGreaterThan(10);
+    for (const sign of [...escapes, "\u0000", "\n", "\u001b", "\u007f", "\u0085", "\u202e"]) expect(harmless(`a${sign}b`)).toBe("a\ufffdb");
+    expect(harmless("Grüße, 模型 <img src=x onerror=alert(1)>")).toBe("Grüße, 模型 <img src=x onerror=alert(1)>");
+  });
+
+  test("lines of Python", () => {
+    expect(shortLine("/home/ada/model.py:57 forward")).toBe("model.py:57");
+    expect(shortLine("/home/My Project 2:3 x/my model.py:57 forward")).toBe("my model.py:57");
+    expect(shortLine("<string>:1 <module>")).toBe("<string>:1");
+    const frames = ["/venv/lib/python3.10/site-packages/ttnn/decorators.py:501 __call__", "<frozen runpy>:88 _run_code", "/home/ada/model.py:57 forward"];
+    expect(userFrame(frames)).toBe(frames[2]);
+    expect(userFrame(frames.slice(0, 1))).toBe(frames[0]);
+    expect(userFrame(null)).toBeNull();
+  });
+});
+
+describe("requests and state", () => {
+  test("a request has one form, without what is not given", () => {
+    expect(request("/a", { z: 1, b: null, a: "x y", c: undefined, d: "" })).toBe("/a?a=x+y&z=1");
+    expect(request("/a")).toBe("/a");
+  });
+
+  test("the address holds the state, and refuses what is none", () => {
+    const state = parse("#/device?class=l1&at=2026-11-16T10:00:00.5Z&device=0x1f");
+    expect(state.view).toBe("device");
+    expect(parse(write(state))).toEqual(state);
+    expect(parse("#/nonsense?at=yesterday&<x>=1").params).toEqual({});
+    expect(parse("").view).toBe("overview");
+    const other = changed(parse("#/buffers?device=1&find=x&at=2026-11-16T10:00:00Z"), { view: "map" });
+    expect(other).toEqual({ view: "map", params: { device: "1", at: "2026-11-16T10:00:00Z" } });
+  });
+
+  test("server-sent events come out whole, however they are cut", () => {
+    const text = 'id: 1\ndata: {"type":"hello"}\n\n: comment\n\ndata: {"type":"event","id":2}\n\ndata: broken\n\n';
+    for (const size of [1, 3, 7, text.length]) {
+      const found: unknown[] = [];
+      const lines = new EventLines((message) => found.push(message));
+      for (let at = 0; at < text.length; at += size) lines.push(text.slice(at, at + size));
+      expect(found).toEqual([{ type: "hello" }, { type: "event", id: 2 }]);
+    }
+  });
+
+  test("a report answers from its documents, at the nearest instant", async () => {
+    const source = new EmbeddedSource({
+      instants: ["2026-11-16T10:00:00Z", "2026-11-16T10:00:10Z"],
+      contents: [{ is: 1 }, { is: 2 }, { is: 3 }],
+      documents: { "/s?at=2026-11-16T10%3A00%3A00Z": 0, "/s?at=2026-11-16T10%3A00%3A10Z": 1, "/t?by=line": 2 },
+    });
+    expect(await source.get("/s")).toEqual({ time: "2026-11-16T10:00:10Z", is: 2 });
+    expect(await source.get("/s", { at: "2026-11-16T10:00:04Z" })).toEqual({ time: "2026-11-16T10:00:00Z", is: 1 });
+    expect(await source.get("/s", { at: "2026-11-16T10:00:06Z" })).toMatchObject({ is: 2 });
+    expect(await source.get("/t", { by: "line", at: "2026-11-16T10:00:06Z" })).toEqual({ is: 3 });
+    await expect(source.get("/u")).rejects.toThrow("does not have it");
+  });
+
+  test("a report cuts, filters, sorts and pages what it has", async () => {
+    const time = (second: number) => `2026-11-16T10:00:0${second}Z`;
+    const timeline = { times: [0, 1, 2, 3, 4].map(time), series: [{ key: "a", values: [1, 2, 3, 4] }], other: [0, 0, 0, 0], total_max: [1, 2, 3, 4], dispatches: [5, 6, 7, 8] } as unknown as Timeline;
+    const cut = windowOf(timeline, { from: time(1), to: time(3) });
+    expect([cut.times, cut.series[0]?.values, cut.dispatches]).toEqual([[1, 2, 3].map(time), [2, 3], [6, 7]]);
+    expect(windowOf(timeline, {})).toEqual(timeline);
+    const row = (id: string, charged: number, address: number, operation: string) =>
+      ({ id, charged_bytes: charged, address, operation, python: null, pid: 7, class: "dram", device_ids: [0], time: null }) as unknown as BufferRow;
+    const all = { rows: [row("0x1", 5, 100, "a"), row("0x2", 9, 200, "b"), row("0x3", 7, 300, "a")], next: null, matched: null, matched_bytes: null };
+    const source = new EmbeddedSource({ instants: [time(0)], contents: [all], documents: { [`/api/v1/buffers?at=${encodeURIComponent(time(0))}`]: 0 } });
+    const found = await source.get<typeof all>("/api/v1/buffers", { sort: "size", descending: true, limit: 1, offset: 1, at: time(2) });
+    expect([found.rows.map((each) => each.id), found.matched, found.matched_bytes]).toEqual([["0x3"], 3, 21]);
+    expect(pageOf(all, { find: "0xc8" }).rows.map((each) => each.id)).toEqual(["0x2"]);
+    expect(pageOf(all, { find: "A" }).matched).toBe(2);
+    expect(pageOf(all, { class: "l1" }).matched).toBe(0);
+  });
+});
+
+describe("pictures", () => {
+  test("layers stand on each other, and the last step has its width", () => {
+    const layers = [
+      { label: "a", colour: "x", values: [1, 2, null] },
+      { label: "b", colour: "x", values: [10, null, null] },
+    ];
+    const data = stacked({ times: [0, 1, 2, 3], layers, capacity: null, moments: [], at: null, summary: "" });
+    expect(data).toEqual([[0, 1, 2, 3], [11, 2, null, null], [1, 2, null, null]]);
+  });
+
+  test("stacks become one tree, the most bytes first", () => {
+    const group = (stack: string[], charged: number) => ({ key: null, stack, buffers: 1, charged_bytes: charged, requested_bytes: 0, oldest: null, newest: null });
+    const root = tree([group(["main", "a", "x"], 5), group(["main", "b"], 7), group(["main", "a"], 1)], "all");
+    expect([root.bytes, root.buffers, root.children.length]).toEqual([13, 3, 1]);
+    const main = root.children[0];
+    expect(main?.children.map((frame) => [frame.name, frame.bytes])).toEqual([["b", 7], ["a", 6]]);
+    expect(main?.children[1]?.children[0]?.bytes).toBe(5);
+  });
+});

@@ -219,7 +219,11 @@ fn output_for_people_fits_80_columns() {
     client.send(&[allocation(1, 1_048_640, 1 << 20)]);
     let mut all = String::new();
     for arguments in [&["status"][..], &["dump"], &["dump", "--kernels", "--cbs"]] {
-        let page = printed(&server, arguments);
+        let mut command = ttmem();
+        command.env("COLUMNS", "80").args(arguments);
+        command.arg("--socket").arg(server.socket());
+        let page = command.output().expect("the command runs").stdout;
+        let page = String::from_utf8(page).expect("text");
         for line in page.lines() {
             assert!(line.chars().count() <= 80, "{arguments:?}: {line}");
             assert_eq!(line.trim_end(), line, "{arguments:?}");

@@ -33,6 +33,7 @@ steps = [
 
 fn demo(arguments: &[&str]) -> Output {
     ttmem()
+        .env("COLUMNS", "80")
         .arg("demo")
         .args(arguments)
         .output()

@@ -3,9 +3,11 @@
 use super::support::client::{Client, MESH};
 use super::support::old_client::{OldClient, request};
 use super::support::server::TestServer;
-use super::support::wait_until;
+use super::support::{WATCHDOG, wait_until};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use ttmem_event::legacy::{Generation, RequestKind};
 use ttmem_event::{CoreType, CoresId, Event, EventKind, KernelId, KernelKind, ProgramId, TextId};
@@ -224,4 +226,22 @@ fn a_log_whose_reader_left_stops_nothing() {
     });
     server.signal("TERM");
     assert!(server.wait().success());
+}
+
+#[test]
+fn a_flood_of_connections_is_no_flood_of_lines() {
+    let server = TestServer::start(&["--quiet"]);
+    for _connection in 0..300 {
+        let mut stream = UnixStream::connect(server.socket()).expect("it listens");
+        stream.set_read_timeout(Some(WATCHDOG)).expect("a timeout");
+        // The first byte of no protocol.
+        stream.write_all(&[0xFF]).expect("it is taken");
+        let mut answer = Vec::new();
+        let _reset = stream.read_to_end(&mut answer);
+    }
+    // 64 one by one, then the 128th and the 256th.
+    let lines = || server.log().matches("Connection closed").count();
+    wait_until("the last of them is written", || lines() >= 66);
+    assert_eq!(lines(), 66, "{}", server.log());
+    assert!(server.log().contains("; 256 closed so far"));
 }

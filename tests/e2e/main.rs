@@ -6,6 +6,7 @@
 
 mod api_load;
 mod attach;
+mod check;
 mod cli;
 mod clients;
 mod deaths;
@@ -27,6 +28,8 @@ mod python;
 mod questions;
 mod readme;
 mod recipes;
+mod recording;
+mod replay;
 mod run;
 mod run_top;
 mod screens;
@@ -37,6 +40,7 @@ mod sockets;
 mod support;
 mod surroundings;
 mod top;
+mod top_recorded;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.
 #[test]

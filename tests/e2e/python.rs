@@ -71,3 +71,8 @@ fn what_is_shown_is_well_formed() {
 fn a_program_is_attached_or_says_why_it_is_not() {
     pass_in_every_interpreter("test_process.py", &[NO_SERVER]);
 }
+
+#[test]
+fn the_baseline_is_that_of_the_program() {
+    pass_in_every_interpreter("test_baseline.py", &[NO_SERVER]);
+}

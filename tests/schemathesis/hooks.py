@@ -19,6 +19,11 @@ def filter_case(_context, case):
     # Cursors are followed by links of the description, from page to page.
     has_invented_cursor = "cursor" in query
     has_half_a_core = ("x" in query) != ("y" in query)
-    is_in_another_zone = not str(query.get("since", "Z")).upper().endswith("Z")
+    times = [str(query[name]) for name in ("since", "at", "from", "to") if name in query]
+    is_in_another_zone = not all(time.upper().endswith("Z") for time in times)
+    # To the second: what is behind that may be written in several ways.
+    ends = [str(query.get(name, ""))[:19] for name in ("from", "to")]
+    goes_back = all(ends) and ends[0] >= ends[1]
     names_no_process = case.path.endswith("/left") and not {"pid", "instance"} & set(query)
-    return not (has_invented_cursor or has_half_a_core or is_in_another_zone or names_no_process)
+    breaks_a_rule = has_half_a_core or is_in_another_zone or goes_back or names_no_process
+    return not (has_invented_cursor or breaks_a_rule)

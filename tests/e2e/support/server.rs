@@ -27,6 +27,7 @@ pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
             command.env_remove(name);
         }
     }
+    command.env_remove("COLUMNS");
     // No file of the tester's either.
     command.env("XDG_CONFIG_HOME", NO_FOLDER);
     command.stdin(Stdio::null());

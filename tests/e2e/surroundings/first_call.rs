@@ -217,7 +217,7 @@ fn trusting(workshop: &Workshop, source: &str, arguments: &[&str], trust: Option
     std::fs::create_dir_all(etc.join("ttmem")).expect("a folder");
     std::fs::write(
         etc.join("passwd"),
-        "root:x:0:0:::\nservice:x:65534:65534:::\n",
+        "root:x:0:0:::\nservice:x:64999:64999:::\n",
     )
     .expect("users");
     std::fs::write(etc.join("ttmem/trust"), trust).expect("a file");
@@ -272,7 +272,7 @@ fn only_a_server_of_a_trusted_user_is_given_memory() {
         return;
     };
     assert_eq!(served_by(&workshop, 0, None), (true, 12.into()));
-    assert_eq!(served_by(&workshop, 65_534, None), (false, 0.into()));
+    assert_eq!(served_by(&workshop, 64_999, None), (false, 0.into()));
 }
 
 #[test]
@@ -289,10 +289,10 @@ fn root_names_the_user_of_a_service_for_every_program() {
     let Some(workshop) = Workshop::open() else {
         return;
     };
-    let user = 65_534;
+    let user = 64_999;
     for (trust, is_trusted) in [
         ("# the service\nservice\n", true),
-        ("65534", true),
+        ("64999", true),
         ("root\n1000\n", false),
     ] {
         let given = if is_trusted {
@@ -301,5 +301,31 @@ fn root_names_the_user_of_a_service_for_every_program() {
             (false, 0.into())
         };
         assert_eq!(served_by(&workshop, user, Some(trust)), given, "{trust}");
+    }
+}
+
+#[test]
+fn a_program_in_a_user_namespace_gives_memory_to_nobody() {
+    let can_unshare = Command::new("unshare").args(["--user", "true"]).status();
+    if !can_unshare.is_ok_and(|status| status.success()) {
+        println!("skipped: no user namespaces for this user");
+        return;
+    }
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    // Of the same user, but from inside it may be anybody's: it is shown as the program itself is.
+    let server = TestServer::start(&[]);
+    let own = rustix::process::geteuid().as_raw().to_string();
+    for trusted in ["65534", own.as_str()] {
+        let program = workshop.program("limits.c", Linked::Dynamically);
+        let mut command = Command::new("unshare");
+        command.arg("--user").arg(program).arg("none");
+        command.env("TTMEM_TRUST_UID", trusted);
+        let mut story = Story::begin_as(command, &server.socket());
+        story.reaches("settled");
+        assert_holds(&server, story.pid(), 3);
+        assert!(!has_rings(server.pid()), "{trusted}");
+        assert_eq!(story.end(), Ended::unharmed(9));
     }
 }

@@ -1,9 +1,21 @@
-//! `cargo xtask bench`: what the program costs, measured by the package `ttmem-bench`.
+//! `cargo xtask bench`: what the program costs, measured by the package `ttmem-bench`, and the
+//! Python package by a program of its own.
+
+mod python;
 
 use crate::command::{cargo, program, run as run_command, target_dir};
 use anyhow::bail;
 
-const SUBJECTS: [&str; 6] = ["server", "client", "top", "api", "churn", "fair"];
+const SUBJECTS: [&str; 8] = [
+    "server",
+    "client",
+    "top",
+    "api",
+    "churn",
+    "fair",
+    "python",
+    "recording",
+];
 
 /// Builds everything as it is shipped and measures one subject.
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
@@ -15,6 +27,9 @@ pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
             "no measurement {subject}; there are {}",
             SUBJECTS.join(", ")
         );
+    }
+    if *subject == "python" {
+        return python::run(rest);
     }
     let packages = ["--package", "ttmem", "--package", "ttmem-bench"];
     run_command(&mut cargo(

@@ -9,15 +9,18 @@ mod deb;
 mod debian_root;
 mod interpreter;
 mod notices;
+mod standin;
 mod symbols;
 mod tarball;
 mod tree;
 mod wheel;
 mod wheel_check;
 
+pub(crate) use standin::StandIn;
+
 use crate::command::{program, read, root, target_dir};
 use crate::environment::Environment;
-use crate::ttnn;
+use crate::{ttnn, web};
 use anyhow::{Context, ensure};
 use build::Built;
 use std::fs;
@@ -49,6 +52,8 @@ impl Dist {
             Ok(epoch) => epoch,
             Err(_unset) => read(program("git").args(["log", "-1", "--format=%ct"]))?,
         };
+        // Packages have the page.
+        web::build()?;
         let built = build::run(&environment)?;
         Ok(Self {
             environment,
@@ -88,12 +93,11 @@ pub(crate) fn check_deb() -> anyhow::Result<()> {
     debian_root::run(&dist)
 }
 
-/// Runs the real ttnn with the program and the library that packages have.
+/// Runs the real ttnn with the wheel: its program, its library and its Python package.
 pub(crate) fn check_ttnn() -> anyhow::Result<()> {
-    let Built {
-        program, attach, ..
-    } = Dist::build()?.built;
-    ttnn::run_packaged(&program.stripped, &attach.stripped)
+    let dist = Dist::build()?;
+    let wheel = wheel::make(&dist)?;
+    ttnn::run_packaged(&wheel, dist.environment.program("pip"))
 }
 
 /// Makes a package once more, and holds it against what it was.

@@ -26,6 +26,8 @@ const STAMP: &str = "ttmem-stamp";
 #[derive(Debug)]
 pub(crate) struct Environment {
     folder: PathBuf,
+    /// The folder of its packages.
+    pub(crate) packages: PathBuf,
 }
 
 impl Environment {
@@ -36,6 +38,16 @@ impl Environment {
                 "no Python 3.11 or newer with venv here (looked at {PYTHON_VARIABLE} and PATH)"
             )));
         };
+        Self::of(name, Path::new(&python), &release, requirements)
+    }
+
+    /// The same with an interpreter of this release.
+    pub(crate) fn of(
+        name: &str,
+        python: &Path,
+        release: &str,
+        requirements: &Path,
+    ) -> anyhow::Result<Self> {
         let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
         let folder = cache.join(format!("{name}-{release}"));
         fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
@@ -48,11 +60,12 @@ impl Environment {
             .with_context(|| format!("cannot read {}", requirements.display()))?;
         let stamp = folder.join(STAMP);
         if fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted) {
-            make(&folder, &python, requirements)?;
+            make(&folder, python, requirements)?;
             fs::write(&stamp, &wanted)
                 .with_context(|| format!("cannot write {}", stamp.display()))?;
         }
-        Ok(Self { folder })
+        let packages = folder.join(format!("lib/python{release}/site-packages"));
+        Ok(Self { folder, packages })
     }
 
     /// The folder of the programs of its packages.
@@ -67,7 +80,7 @@ impl Environment {
 }
 
 /// Makes an environment in the place of what is there.
-fn make(folder: &Path, python: &str, requirements: &Path) -> anyhow::Result<()> {
+fn make(folder: &Path, python: &Path, requirements: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;

@@ -27,6 +27,8 @@ mod steps;
 mod suite;
 mod tool;
 mod ttnn;
+mod types;
+mod web;
 mod worst;
 
 use anyhow::bail;
@@ -40,17 +42,17 @@ usage: cargo xtask COMMAND
 before a commit, before a change is merged, and for a release:
   check                       seconds: format, lints, arrows, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
-  ci                          test, the Debian package, ttnn with what packages have and short runs of the
+  ci                          test, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
   soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, host-unharmed,
                               ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way
-  dist-wheel                  builds the wheel and tries it under Python 3.10, 3.12 and 3.13
-  dist-ttnn                   like ttnn, with the program and the library that packages have
+  dist-wheel                  tries the wheel and its pytest plugin under Python 3.10, 3.12 and 3.13
+  dist-ttnn                   like ttnn, with the program, the library and the Python package of the wheel
   dist-deb                    builds the Debian package and installs, upgrades and removes it in a Debian of
-                              its own; needs root
+                              its own, without systemd and under it; needs root
   examples                    builds every example in every way, and runs it against a server, under
                               valgrind and with sanitizers
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named) for a bounded time
@@ -65,10 +67,13 @@ single checks:
                               installed (about 500 MB) after its row, but the newest
   ttnn-unharmed [VERSION...]  20,000 requests for memory and every operation of the programs, on three
                               boards and two wheels of ttnn: the answers are those without ttmem
+  types                       the Python package by mypy --strict, and a file that uses it
+  web-test                    the page of a real server in a real browser, and its unit tests; takes pictures into
+                              target/page; needs Node.js
   worst [CASE...]             instructions per event as everything else grows; fails where they grow too
 
 measurements:
-  bench SUBJECT [--quick]     server, client, top, api or fair, as JSON
+  bench SUBJECT [--quick]     server, client, top, api, churn, fair, python or recording, as JSON
   ttnn-reports                programs on the real ttnn that run out of memory; writes the reports of them into
                               docs/explain.md
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach*.json
@@ -77,6 +82,10 @@ other:
   dist                        builds the wheel, the Debian package and the tarballs into target/dist
   install --prefix DIR        installs libttmem, its headers, and its pkg-config and CMake packages
   screens                     captures the screens in README.md and docs/top.md again
+  ttnn-pictures               runs a notebook on the real ttnn and takes pictures of what it shows into
+                              target/notebook; one of them goes into docs/pictures
+  web                         builds the page into web/dist, which the server embeds when it is built next; needs
+                              Node.js
 ";
 
 /// The exit code of a check that could not run.
@@ -136,8 +145,12 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["ttnn", rest @ ..] => ttnn::run(rest),
         ["ttnn-bench"] => ttnn::bench(),
         ["ttnn-reports"] => ttnn::reports(),
+        ["ttnn-pictures"] => ttnn::pictures(),
         ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels),
+        ["web"] => web::build(),
+        ["web-test"] => web::test(),
         ["ttnn-unharmed", wheels @ ..] => ttnn::run_unharmed(wheels),
+        ["types"] => types::run(),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             Ok(())

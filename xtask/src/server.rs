@@ -72,14 +72,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `ttmem serve` and waits until it answers.
+    /// Starts `ttmem serve` and waits until it answers; it records into a folder of its own, so that all paths
+    /// have something to answer.
     pub(crate) fn start(ttmem: &Path) -> anyhow::Result<Self> {
         let folder = SocketFolder::make()?;
         let socket = folder.0.join("ttmem.sock");
         let mut serve = program(ttmem);
         serve
             .args(["serve", "--no-legacy-socket", "--quiet", "--socket"])
-            .arg(&socket);
+            .arg(&socket)
+            .arg("--record")
+            .arg(folder.0.join("recordings"));
         let serve = serve.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let server = Self {
             ttmem: ttmem.to_owned(),

@@ -5,7 +5,9 @@
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
 use crate::steps::Share::{Part, Whole};
 use crate::steps::{Skipping, Step, run_steps};
-use crate::{arrows, bench, dist, examples, fuzz, gate, loom, schemathesis, tool, ttnn, worst};
+use crate::{
+    arrows, bench, dist, examples, fuzz, gate, loom, schemathesis, tool, ttnn, types, web, worst,
+};
 use anyhow::{Context, bail};
 use std::fs;
 
@@ -59,9 +61,12 @@ const TESTS: Step = Step::new(
     Whole,
     "cargo nextest run --workspace (or cargo test --workspace)",
     || {
-        // Without it the tests that need it are skipped, or fail with CI=true.
-        if let Err(error) = tool::TMUX.ensure() {
-            println!("{error:#}");
+        // Without it the tests that need it are skipped, or fail with CI=true; without the page, the step
+        // `web` is.
+        for missing in [tool::TMUX.ensure(), web::build()] {
+            if let Err(error) = missing {
+                println!("{error:#}");
+            }
         }
         run_tests(&[], &[])
     },
@@ -87,6 +92,8 @@ const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemath
     schemathesis::run(&[])
 });
 
+const WEB: Step = Step::new("web", Part, "cargo xtask web-test", web::test);
+
 const LOOM: Step = Step::new("loom", Part, "cargo xtask loom", loom::run);
 
 const EXAMPLES: Step = Step::new("examples", Part, "cargo xtask examples", examples::run);
@@ -98,6 +105,8 @@ const FUZZ: Step = Step::new("fuzz", Part, "cargo xtask fuzz", || {
 const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
     gate::run(gate::Mode::Compare)
 });
+
+const TYPES: Step = Step::new("types", Part, "cargo xtask types", types::run);
 
 const WHEEL: Step = Step::new("wheel", Whole, "cargo xtask dist-wheel", dist::check_wheel);
 
@@ -113,11 +122,11 @@ const PACKAGED_TTNN: Step = Step::new(
 const BENCHES: Step = Step::new(
     "benches",
     Whole,
-    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client, top and fair alike",
+    "cargo bench --workspace --no-run; cargo xtask bench server --quick, client, top, fair and python alike",
     || {
         run_command(&mut cargo(["bench", "--workspace", "--no-run"]))?;
         // `api` runs with the tests.
-        for subject in ["server", "client", "top", "fair"] {
+        for subject in ["server", "client", "top", "fair", "python"] {
             bench::run(&[subject, "--quick"])?;
         }
         Ok(())
@@ -136,12 +145,14 @@ const TEST: &[&Step] = &[
     &WHEEL,
     &TTNN,
     &GATE,
+    &WEB,
     &EXAMPLES,
     &LOOM,
     &SCHEMATHESIS,
     &FUZZ,
     &DOCUMENTATION,
     &DOC_TESTS,
+    &TYPES,
 ];
 
 /// What `ci` has besides.
@@ -172,6 +183,7 @@ const SOAK: &[&Step] = &[
     &Step::new("long-fuzz", Part, "cargo xtask fuzz 600", || {
         fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
     }),
+    &Step::new("page", Part, "cargo xtask soak page", web::soak),
     &Step::new("churn", Whole, "cargo xtask bench churn", || {
         bench::run(&["churn"])
     }),

@@ -45,9 +45,13 @@ pub(crate) const OBJCOPY: Tool = Tool::new("objcopy", "binutils");
 pub(crate) const DPKG_DEB: Tool = Tool::new("dpkg-deb", "dpkg");
 pub(crate) const DEBOOTSTRAP: Tool = Tool::new("debootstrap", "debootstrap");
 pub(crate) const LINTIAN: Tool = Tool::new("lintian", "lintian");
+pub(crate) const SYSTEMD_NSPAWN: Tool = Tool::new("systemd-nspawn", "systemd-container");
 pub(crate) const SYSTEMD_ANALYZE: Tool = Tool::new("systemd-analyze", "systemd");
 /// A terminal that tests drive by keys and read.
 pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
+
+/// The browser that the page is tried in.
+pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");
 
 /// Whether a program is on the path.
 fn is_there(name: &str) -> bool {

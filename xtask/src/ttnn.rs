@@ -8,10 +8,11 @@
 //! `cargo xtask ttnn-bench`: what that costs the program, with everything built as it is
 //! shipped. It judges nothing; the figures go into the repository.
 
-use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
-use crate::{CannotRun, SKIPPED};
+use crate::command::{build_for_tests, cargo, program, read, root, run as run_command, target_dir};
+use crate::{CannotRun, SKIPPED, tool};
 use anyhow::{Context, bail};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -22,6 +23,10 @@ const FIGURES: &str = "docs/bench";
 const EXPLAINED: &str = "docs/explain.md";
 
 const WHEELS: &str = "docs/ttnn-wheels.md";
+
+/// The picture of a notebook in the manual, and how wide such pictures are.
+const NOTEBOOK: &str = "docs/pictures/notebook.png";
+const PICTURE_WIDTH: u32 = 820;
 
 /// Runs every program on every board, or those that are named.
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
@@ -70,20 +75,77 @@ pub(crate) fn bench() -> anyhow::Result<()> {
     })
 }
 
-/// Runs the programs with a program and a library from elsewhere, instead of those built for tests.
-pub(crate) fn run_packaged(ttmem: &Path, attach: &Path) -> anyhow::Result<()> {
+/// Runs the notebook, and takes pictures of what it shows, one of which is kept.
+pub(crate) fn pictures() -> anyhow::Result<()> {
+    tool::CHROMIUM.ensure()?;
+    let boards = ["n150", "t3000"];
+    run(&[&["notebook"][..], &boards].concat())?;
+    let folder = target_dir().join("notebook");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for board in boards {
+        let ran = target_dir().join(format!("debug/ttmem-ttnn-runs/{board}-notebook"));
+        let page = format!("file://{}", ran.join("notebook.html").display());
+        for (theme, fragment) in [("light", ""), ("dark", "#dark")] {
+            let picture = folder.join(format!("{board}-{theme}.png"));
+            take_picture(&format!("{page}{fragment}"), &picture)?;
+            println!("{}", picture.display());
+        }
+    }
+    let kept = root().join(NOTEBOOK);
+    fs::copy(folder.join("n150-light.png"), &kept)
+        .with_context(|| format!("cannot write {}", kept.display()))?;
+    Ok(())
+}
+
+/// Takes a picture of a page, as high as the page says that it is.
+fn take_picture(page: &str, picture: &Path) -> anyhow::Result<()> {
+    let chromium = |height: &str| {
+        let mut chromium = program("chromium");
+        chromium
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+            ])
+            .arg(format!("--window-size={PICTURE_WIDTH},{height}"));
+        chromium
+    };
+    let laid_out = read(chromium("600").args(["--dump-dom", page]))?;
+    let height = laid_out.split_once("data-height=\"");
+    let height = height.and_then(|(_before, rest)| Some(rest.split_once('"')?.0));
+    let height = height.with_context(|| format!("{page} does not say how high it is"))?;
+    let mut taken = chromium(height);
+    taken.arg(format!("--screenshot={}", picture.display()));
+    run_command(taken.arg(page))
+}
+
+/// Runs the programs with what a wheel installs, instead of what is built for tests.
+///
+/// `pip` is one of any release of Python: the wheel is for all of them.
+pub(crate) fn run_packaged(wheel: &Path, mut pip: Command) -> anyhow::Result<()> {
     build_for_tests()?;
     // The harness looks for everything where it is itself.
     let tools = target_dir().join("xtask/packaged");
-    fs::create_dir_all(&tools).with_context(|| format!("cannot make {}", tools.display()))?;
-    let built = target_dir().join("debug");
-    let harness = [
-        built.join("ttmem-ttnn"),
-        built.join("ttmem-standin-compiler"),
-    ];
-    for from in [&harness[0], &harness[1], ttmem, attach] {
-        let to = tools.join(from.file_name().context("a program has a name")?);
-        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+    if tools.exists() {
+        fs::remove_dir_all(&tools).with_context(|| format!("cannot remove {}", tools.display()))?;
+    }
+    let installed = tools.join("site-packages");
+    pip.args(["install", "--quiet", "--no-index", "--target"])
+        .arg(&installed)
+        .arg(wheel);
+    run_command(&mut pip)?;
+    for (from, name) in [
+        ("bin/ttmem", "ttmem"),
+        ("ttmem/lib/libttmem_attach.so", "libttmem_attach.so"),
+    ] {
+        symlink(installed.join(from), tools.join(name))
+            .with_context(|| format!("cannot link {name}"))?;
+    }
+    for name in ["ttmem-ttnn", "ttmem-standin-compiler"] {
+        let from = target_dir().join("debug").join(name);
+        fs::copy(&from, tools.join(name))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
     }
     run_harness_of(&tools, |harness| harness.arg("run").arg(programs()))
 }

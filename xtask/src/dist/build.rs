@@ -64,6 +64,7 @@ pub(super) fn run(environment: &Environment) -> anyhow::Result<Built> {
     run_command(
         build
             .env("PATH", path_with(&environment.bin())?)
+            .env("CFLAGS", c_flags()?)
             .env("RUSTFLAGS", flags()?),
     )?;
     let folder = target_dir().join(TARGET).join("release");
@@ -79,6 +80,25 @@ pub(super) fn run(environment: &Environment) -> anyhow::Result<Built> {
     Ok(built)
 }
 
+/// Paths that nobody else has, and what is written instead of each; of several the last one counts.
+fn remapped() -> anyhow::Result<[(PathBuf, &'static str); 3]> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let home = home.context("no folder of cargo: set CARGO_HOME or HOME")?;
+    Ok([
+        (root(), "/ttmem"),
+        (home, "/cargo"),
+        (target_dir(), "/ttmem/target"),
+    ])
+}
+
+/// How the compiler of C is called, for crates that have parts in C.
+fn c_flags() -> anyhow::Result<String> {
+    let remapped = remapped()?;
+    let flags = remapped.map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
+    Ok(flags.join(" "))
+}
+
 /// How the compiler and linker are called.
 fn flags() -> anyhow::Result<String> {
     let unwinder = read(program("cc").arg(format!("-print-file-name={UNWINDER}")))?;
@@ -86,21 +106,19 @@ fn flags() -> anyhow::Result<String> {
     if !Path::new(unwinder).is_absolute() {
         bail!("the C compiler has no {UNWINDER}");
     }
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let home = home.context("no folder of cargo: set CARGO_HOME or HOME")?;
-    Ok([
-        // Nobody else has these paths.
-        format!("--remap-path-prefix={}=/ttmem", root().display()),
-        format!("--remap-path-prefix={}=/cargo", home.display()),
+    let remapped = remapped()?;
+    let mut flags = remapped
+        .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()))
+        .to_vec();
+    flags.extend([
         // Exceptions of the program pass through hooks of the attach library. Zig would give it an
         // unwinder of its own, which cannot continue what the program's has begun.
         format!("-Clink-arg={unwinder}"),
         // That file is of this machine's C library.
         "-Clink-arg=-Wl,--allow-shlib-undefined".to_owned(),
         "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
-    ]
-    .join(" "))
+    ]);
+    Ok(flags.join(" "))
 }
 
 fn path_with(first: &Path) -> anyhow::Result<OsString> {

@@ -6,7 +6,7 @@ use crate::command::{program, read, root, run as run_command, target_dir};
 use crate::{install, tool};
 use anyhow::Context;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files of `packaging`, and where they go as they are.
 const FILES: &[(&str, &str)] = &[
@@ -27,7 +27,7 @@ const FILES: &[(&str, &str)] = &[
     ("debian/shlibs", "DEBIAN/shlibs"),
 ];
 
-const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+const SCRIPTS: [&str; 4] = ["preinst", "postinst", "prerm", "postrm"];
 
 /// Builds it under a version, which tests of an upgrade choose.
 pub(super) fn make(dist: &Dist, version: &str) -> anyhow::Result<PathBuf> {
@@ -70,7 +70,27 @@ fn put_documents(tree: &Tree, dist: &Dist, version: &str) -> anyhow::Result<()> 
     let date = read(date.env("LC_ALL", "C"))?;
     let values = [("DEB_VERSION", version), ("DATE", date.trim())];
     tree.fill_in("debian/changelog.in", changelog, &values)?;
-    compress(tree, &places)
+    compress(tree, &places)?;
+    put_guides(tree, "usr/share/doc/ttmem")
+}
+
+/// Puts README and the pages that it links to, as they stand to each other.
+pub(super) fn put_guides(tree: &Tree, folder: &str) -> anyhow::Result<()> {
+    tree.put(
+        &root().join("README.md"),
+        &format!("{folder}/README.md"),
+        PLAIN,
+    )?;
+    let is_page = |path: &Path| path.extension().is_some_and(|it| it == "md");
+    let to = format!("{folder}/docs");
+    for entry in fs::read_dir(root().join("docs"))? {
+        let page = entry?.path();
+        if is_page(&page) {
+            let name = page.file_name().unwrap_or_default().to_string_lossy();
+            tree.put(&page, &format!("{to}/{name}"), PLAIN)?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts libttmem with what C programs need to be built with it.

@@ -1,8 +1,9 @@
 //! The Debian package in a Debian of its own: installed, used by two users, upgraded, removed.
 //!
-//! systemd is no process there. What it would do is done here as the unit says: the folder below /run,
-//! the user, the socket on which readiness is reported.
+//! First systemd is no process there. What it would do is done here as the unit says: the folder below
+//! /run, the user, the socket on which readiness is reported. Then that Debian is booted.
 
+mod booted;
 mod service;
 
 use super::{Dist, VERSION, deb, same_bytes};
@@ -18,7 +19,25 @@ use std::process::Command;
 const RELEASE: &str = "bookworm";
 
 /// What a machine with the package has besides the smallest Debian.
-const PACKAGES: &str = "passwd,systemd";
+const PACKAGES: &str = "passwd,systemd,bash-completion,zsh,fish";
+
+/// How each shell is asked what follows `ttmem ch`, by the completions that the package brings.
+const COMPLETIONS: [[&str; 3]; 3] = [
+    [
+        "bash",
+        "-c",
+        ". /usr/share/bash-completion/completions/ttmem; COMP_WORDS=(ttmem ch); COMP_CWORD=1; \
+         _ttmem ttmem ch ttmem; echo \"${COMPREPLY[*]}\"",
+    ],
+    ["fish", "-c", "complete --do-complete 'ttmem ch'"],
+    // It completes on a terminal only: here it loads them, and has all of their commands.
+    [
+        "zsh",
+        "-fc",
+        "autoload -Uz compinit && compinit -u -D && [[ $_comps[ttmem] = _ttmem ]] && \
+         autoload +X _ttmem && functions _ttmem",
+    ],
+];
 
 /// The version before ours, which is upgraded.
 const OLDER: &str = "0.0.1";
@@ -26,12 +45,24 @@ const OLDER: &str = "0.0.1";
 /// The most exposed that the service may be, in tenths.
 const THRESHOLD: &str = "--threshold=25";
 
-/// What changes with every package that comes or goes.
-const NOT_COMPARED: [&str; 4] = [
+/// What changes with every package that comes or goes, and the files of users and groups, which stay.
+const NOT_COMPARED: [&str; 9] = [
+    "/var/cache/man",
     "/var/lib/dpkg",
     "/var/log",
     "/var/cache/ldconfig",
     "/etc/ld.so.cache",
+    "/etc/passwd",
+    "/etc/shadow",
+    "/etc/group",
+    "/etc/gshadow",
+];
+
+/// Accounts in the place of the service's user, as `useradd` makes them.
+const OTHER_ACCOUNTS: [&[&str]; 3] = [
+    &["--uid=1500", "--create-home", "--shell=/bin/bash"],
+    &["--uid=1500", "--shell=/usr/sbin/nologin"],
+    &["--system", "--shell=/bin/sh"],
 ];
 
 /// How the names of users' files end that keep what was there before a change.
@@ -55,6 +86,7 @@ pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
     )?;
 
     let root = Root::copy()?;
+    root.check_other_accounts(&package)?;
     let before = root.files()?;
     root.install(&older)?;
     root.check_units()?;
@@ -81,6 +113,7 @@ pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
     let environment = root.read(&["ttmem", "env"])?;
     let attach = "LD_PRELOAD='/usr/lib/ttmem/libttmem_attach.so'";
     ensure!(environment.contains(attach), "programs get {environment}");
+    root.check_completions()?;
     service::check(&root)?;
 
     run_command(&mut root.command(&["dpkg", "--remove", "ttmem"]))?;
@@ -96,6 +129,9 @@ pub(super) fn run(dist: &Dist) -> anyhow::Result<()> {
     let after = root.files()?;
     let left: Vec<&String> = after.iter().filter(|line| !before.contains(line)).collect();
     ensure!(left.is_empty(), "this is left or changed: {left:#?}");
+    let user = root.read(&["getent", "passwd", "ttmem"])?;
+    ensure!(user.contains("nologin"), "the user, which stays, is {user}");
+    booted::check(&root, &older, &package)?;
     fs::remove_file(&older)?;
     Ok(())
 }
@@ -143,8 +179,35 @@ impl Root {
     fn install(&self, package: &Path) -> anyhow::Result<()> {
         let inside = self.path("ttmem.deb");
         fs::copy(package, &inside)?;
-        run_command(&mut self.command(&["dpkg", "--install", "/ttmem.deb"]))?;
+        let installed = run_command(&mut self.command(&["dpkg", "--install", "/ttmem.deb"]));
         fs::remove_file(inside)?;
+        installed
+    }
+
+    /// An account that the package did not make is neither used nor removed.
+    fn check_other_accounts(&self, package: &Path) -> anyhow::Result<()> {
+        for options in OTHER_ACCOUNTS {
+            run_command(&mut self.command(&[&["useradd"], options, &["ttmem"]].concat()))?;
+            let account = self.read(&["getent", "passwd", "ttmem"])?;
+            let refused = self.install(package);
+            ensure!(refused.is_err(), "the package takes {account}");
+            run_command(&mut self.command(&["dpkg", "--purge", "ttmem"]))?;
+            let after = self.read(&["getent", "passwd", "ttmem"])?;
+            ensure!(after == account, "{account} became {after}");
+            run_command(&mut self.command(&["userdel", "ttmem"]))?;
+            run_command(&mut self.command(&["rm", "-rf", "/home/ttmem", "/var/mail/ttmem"]))?;
+        }
+        Ok(())
+    }
+
+    fn check_completions(&self) -> anyhow::Result<()> {
+        for words in COMPLETIONS {
+            // Shells leave files at home, where that is a folder.
+            let mut shell = self.command(&words);
+            let said = read(shell.env("HOME", "/dev/null"))?;
+            let shell = words[0];
+            ensure!(said.contains("check"), "{shell} completes {said:?}");
+        }
         Ok(())
     }
 
@@ -198,12 +261,14 @@ impl Drop for Root {
 /// The Debian that is kept, made if there is none.
 fn kept() -> anyhow::Result<PathBuf> {
     let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
-    let kept = cache.join(format!("debian-{RELEASE}"));
+    // With other packages it is another one.
+    let name = format!("debian-{RELEASE}-{}", PACKAGES.replace(',', "-"));
+    let kept = cache.join(&name);
     if kept.exists() {
         return Ok(kept);
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    let making = cache.join(format!("debian-{RELEASE}-{}", std::process::id()));
+    let making = cache.join(format!("{name}-{}", std::process::id()));
     let mut debootstrap = program("debootstrap");
     debootstrap.args([
         "--variant=minbase",

@@ -1,12 +1,13 @@
-//! The licences of everything that is linked into the program and the libraries.
+//! The licences of everything that is linked into the program and the libraries, or embedded with the page.
 
 use crate::command::{cargo, read};
+use crate::web;
 use anyhow::Context;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How files with terms begin.
 const NAMES: [&str; 4] = ["license", "licence", "copying", "notice"];
@@ -37,7 +38,27 @@ pub(super) fn text() -> anyhow::Result<String> {
         writeln!(page, "\n==== {name}: {licence}\n")?;
         page.push_str(&terms);
     }
+    for (name, licence, folder) in of_page()? {
+        writeln!(page, "\n==== {name} (in the page): {licence}\n")?;
+        page.push_str(&terms(&folder)?);
+    }
     Ok(page)
+}
+
+/// What the page has of others: the packages that it depends on, not those that it is built and tested with.
+fn of_page() -> anyhow::Result<Vec<(String, String, PathBuf)>> {
+    let lock =
+        fs::read_to_string(web::folder().join("package-lock.json")).context("no lock file")?;
+    let lock: Value = serde_json::from_str(&lock).context("package-lock.json is no JSON")?;
+    let packages = lock["packages"].as_object().into_iter().flatten();
+    let shipped = packages.filter(|(path, package)| !path.is_empty() && package["dev"] != true);
+    let shipped = shipped.map(|(path, package)| {
+        let text = |key: &str| package[key].as_str().unwrap_or_default();
+        let name = path.trim_start_matches("node_modules/");
+        let name = format!("{name} {}", text("version"));
+        (name, text("license").to_owned(), web::folder().join(path))
+    });
+    Ok(shipped.collect())
 }
 
 /// Names and versions of what is linked.

@@ -1,9 +1,11 @@
 //! The tarball: a prefix to unpack anywhere, and one with debug information.
 
 use super::tree::{EXECUTABLE, PLAIN, Tree};
-use super::{Dist, VERSION, deb, notices};
+use super::{Dist, StandIn, VERSION, deb, notices};
 use crate::command::{program, root, run as run_command, target_dir};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub(super) fn make(dist: &Dist) -> anyhow::Result<PathBuf> {
     let name = format!("ttmem-{VERSION}-x86_64-linux");
@@ -14,11 +16,36 @@ pub(super) fn make(dist: &Dist) -> anyhow::Result<PathBuf> {
     tree.put(&built.attach.stripped, attach, EXECUTABLE)?;
     deb::put_library(&tree, dist, "")?;
     deb::put_manual(&tree, dist, "")?;
-    for page in ["LICENSE", "README.md", "CHANGELOG.md"] {
+    for page in ["LICENSE", "CHANGELOG.md"] {
         tree.put(&root().join(page), page, PLAIN)?;
     }
+    deb::put_guides(&tree, "share/doc/ttmem")?;
     tree.write(notices::text()?.as_bytes(), "THIRD-PARTY.txt", PLAIN)?;
     pack(dist, &tree, &name)
+}
+
+/// Unpacks it somewhere else and runs its program, which has to find its library there.
+pub(super) fn check(
+    dist: &Dist,
+    tarball: &Path,
+    standin: &StandIn,
+    folder: &Path,
+) -> anyhow::Result<()> {
+    let mut unpack = program("tar");
+    unpack.args(["--extract", "--strip-components=1", "--file"]);
+    let place = folder.join("unpacked");
+    fs::create_dir_all(&place)?;
+    run_command(unpack.arg(tarball).arg("--directory").arg(&place))?;
+    let mut ttmem = Command::new(place.join("bin/ttmem"));
+    // Nothing of what is installed or set here.
+    ttmem
+        .env_clear()
+        .env("HOME", &place)
+        .env("XDG_RUNTIME_DIR", &place)
+        .env("PATH", "/usr/bin:/bin");
+    standin.play(ttmem, &dist.environment.bin().join("python"), "dispatches")?;
+    println!("the tarball: tracked by the library in it");
+    Ok(())
 }
 
 /// Debug information by build id: unpacked in /usr/lib/debug, debuggers find it.

@@ -13,6 +13,9 @@ pub(super) const TAG: &str = "py3-none-manylinux_2_28_x86_64";
 /// Where the package finds what is built; `ttmem run` knows it, too.
 const LIBRARY: &str = "ttmem/lib/libttmem_attach.so";
 
+/// The manual of the package.
+const MANUAL: &str = "docs/python.md";
+
 /// A wheel beyond this is a mistake: something was not stripped.
 const LARGEST: u64 = 20 << 20;
 
@@ -27,7 +30,10 @@ pub(super) fn make(dist: &Dist) -> anyhow::Result<PathBuf> {
     // As a script the program is put on the path as it is.
     let script = format!("ttmem-{VERSION}.data/scripts/ttmem");
     tree.put(&dist.built.program.stripped, &script, EXECUTABLE)?;
-    tree.fill_in("wheel/METADATA.in", &format!("{info}/METADATA"), &[])?;
+    let manual = without_links(&fs::read_to_string(root().join(MANUAL))?);
+    tree.write(manual.as_bytes(), "ttmem/manual.md", PLAIN)?;
+    let metadata = format!("{info}/METADATA");
+    tree.fill_in("wheel/METADATA.in", &metadata, &[("MANUAL", &manual)])?;
     tree.fill_in("wheel/WHEEL.in", &format!("{info}/WHEEL"), &[("TAG", TAG)])?;
     let entry_points = root().join("python/entry_points.txt");
     if entry_points.exists() {
@@ -48,6 +54,22 @@ pub(super) fn make(dist: &Dist) -> anyhow::Result<PathBuf> {
     Ok(wheel)
 }
 
+/// A page without links to others, which the wheel does not have.
+fn without_links(page: &str) -> String {
+    let mut text = String::new();
+    let mut rest = page;
+    while let Some((before, label, behind)) = rest.split_once("](").and_then(|(before, behind)| {
+        let (before, label) = before.rsplit_once('[')?;
+        let (target, behind) = behind.split_once(')')?;
+        (!target.contains("://")).then_some((before, label, behind))
+    }) {
+        text.push_str(before);
+        text.push_str(label);
+        rest = behind;
+    }
+    text + rest
+}
+
 fn check_size(wheel: &Path) -> anyhow::Result<()> {
     let bytes = fs::metadata(wheel)
         .with_context(|| format!("{} was not made", wheel.display()))?
@@ -58,4 +80,16 @@ fn check_size(wheel: &Path) -> anyhow::Result<()> {
         wheel.display()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_links;
+
+    #[test]
+    fn links_to_other_pages_become_their_words() {
+        let page = "a [b c](d.md#e), `x[1](2)` [f](g.md) h";
+        assert_eq!(without_links(page), "a b c, `x1` f h");
+        assert_eq!(without_links("t.peak[\"l1\"] (x)"), "t.peak[\"l1\"] (x)");
+    }
 }

@@ -1,14 +1,13 @@
 //! The wheel as users get it: in fresh environments, with nothing but what it brings.
 
-use super::{Dist, GLIBC, VERSION, interpreter};
+use super::{Dist, GLIBC, StandIn, VERSION, interpreter, tarball};
 use crate::command::{program, read, root, run as run_command, target_dir};
+use crate::environment::Environment;
 use crate::{CannotRun, tool};
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The releases of Python that it is tried with.
 const RELEASES: [&str; 3] = ["3.10", "3.12", "3.13"];
@@ -24,11 +23,18 @@ print(ttmem.__version__, 'libttmem_attach.so' in maps, round(took * 1e3, 2))
 sys.exit(7)
 ";
 
-/// A program of Python that uses the stand-in for the runtime.
-const MODEL: &str = "\
-import ctypes, sys
-sys.exit(ctypes.CDLL(sys.argv[1]).play(sys.argv[2].encode()))
+/// A program whose fourth line takes so many rows.
+const HELD: &str = "\
+import sys, ttnn
+device = ttnn.open_device(device_id=0)
+shape = [1, 1, int(sys.argv[1]), 64]
+held = ttnn.zeros(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+del held
+ttnn.close_device(device)
 ";
+
+/// What the tests of the package need, in exact versions.
+const REQUIREMENTS: &str = "python/tests/requirements.txt";
 
 pub(super) fn run(dist: &Dist, wheel: &Path) -> anyhow::Result<()> {
     check_tag(dist, wheel)?;
@@ -38,12 +44,16 @@ pub(super) fn run(dist: &Dist, wheel: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let stories = StandIn::build(&folder)?;
+    let standin = StandIn::build(&folder)?;
+    tarball::check(dist, &tarball::make(dist)?, &standin, &folder)?;
     let mut missing = Vec::new();
     for release in RELEASES {
         match interpreter::find(release) {
             Some(python) => {
-                Installed::install(&folder, release, &python, wheel)?.check(&stories)?
+                let installed = Installed::install(&folder, release, &python, wheel)?;
+                installed.check(&standin)?;
+                installed.check_plugin(&standin, &python)?;
+                installed.check_baseline(&standin)?;
             }
             None => missing.push(release),
         }
@@ -115,14 +125,13 @@ impl Installed {
         command
     }
 
-    fn check(&self, stories: &StandIn) -> anyhow::Result<()> {
+    fn check(&self, standin: &StandIn) -> anyhow::Result<()> {
         let said = read(self.program("ttmem").arg("--version"))?;
         ensure!(
             said.trim() == format!("ttmem {VERSION}"),
             "it says {said:?}"
         );
         fs::write(self.folder.join("probe.py"), PROBE)?;
-        fs::write(self.folder.join("model.py"), MODEL)?;
         let python = self.folder.join("bin/python");
 
         let mut imported = Vec::new();
@@ -146,9 +155,13 @@ impl Installed {
             ensure!(stderr.contains("ended with code 7"), "no report: {stderr}");
             imported.push(stdout.trim()[expected.len()..].to_owned());
         }
-        self.play(stories, "dispatches")?;
-        // They are thrown through every hook of the preloaded library, whose unwinder is as it was built.
-        self.play(stories, "exceptions")?;
+        // Exceptions are thrown through every hook of the preloaded library, whose unwinder is as it
+        // was built.
+        for story in ["dispatches", "exceptions"] {
+            standin
+                .play(self.program("ttmem"), &python, story)
+                .with_context(|| format!("under {}", self.release))?;
+        }
         println!(
             "Python {}: tracked, import ttmem takes {} ms",
             self.release,
@@ -157,67 +170,67 @@ impl Installed {
         Ok(())
     }
 
-    /// Plays a story of the stand-in from Python, and looks whether it was tracked.
-    fn play(&self, stories: &StandIn, story: &str) -> anyhow::Result<()> {
-        let report = self.folder.join("report.json");
-        let mut run = self.program("ttmem");
-        run.args(["run", "--json", "--report"])
-            .arg(&report)
-            .arg("--")
-            .arg(self.folder.join("bin/python"))
-            .arg("model.py")
-            .arg(&stories.stories)
-            .arg(story);
-        let mut child = run
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(File::create(self.folder.join("stderr"))?)
-            .spawn()?;
-        // Stories wait for a line at each of their stops.
-        if let Some(mut lines) = child.stdin.take() {
-            let _ended = lines.write_all(&b"\n".repeat(64));
-        }
-        let status = child.wait()?;
-        let stderr = fs::read_to_string(self.folder.join("stderr"))?;
+    /// Runs the tests of the plugin, which pytest finds by the entry point of the wheel.
+    fn check_plugin(&self, standin: &StandIn, python: &Path) -> anyhow::Result<()> {
+        let requirements = root().join(REQUIREMENTS);
+        let tools = Environment::of("python", python, self.release, &requirements)?;
+        let own = format!("lib/python{}/site-packages/tools.pth", self.release);
+        fs::write(
+            self.folder.join(own),
+            format!("{}\n", tools.packages.display()),
+        )?;
+        let summary = self.folder.join("summary");
+        let mut tests = self.with_ttnn("python", standin);
+        tests
+            .arg(root().join("tests/ttnn/python/pytest_plugin.py"))
+            .arg(&summary)
+            .args(["1", "1", "0"]);
+        let output = tests.output()?;
         ensure!(
-            status.success(),
-            "{story} under {}: {status}\n{stderr}",
-            self.release
+            output.status.success(),
+            "the plugin under {}: {}",
+            self.release,
+            text(&output.stderr)
         );
-        let report: Value = serde_json::from_str(&fs::read_to_string(&report)?)?;
-        let is_tracked = report["tracked"] == true && report["own_server"] == true;
-        let is_exact = report["anomalies"] == 0 && report["lost_events"] == 0;
-        ensure!(
-            is_tracked && is_exact,
-            "{story} was not tracked: {report:#}"
-        );
+        println!("Python {}: {}", self.release, fs::read_to_string(summary)?);
         Ok(())
+    }
+
+    /// Holds a program against a baseline, and looks for the line that took more.
+    fn check_baseline(&self, standin: &StandIn) -> anyhow::Result<()> {
+        fs::write(self.folder.join("held.py"), HELD)?;
+        for (rows, options, code) in [
+            ("32", &["--update"][..], 0),
+            ("32", &[], 0),
+            ("960", &[], 6),
+        ] {
+            let mut check = self.with_ttnn("python", standin);
+            check
+                .args(["-m", "ttmem", "check", "--baseline", "held.json"])
+                .args(["--name", "held"])
+                .args(options)
+                .args(["held.py", rows]);
+            let output = check.output()?;
+            let said = text(&output.stderr);
+            ensure!(output.status.code() == Some(code), "{check:?}: {said}");
+            let is_named = said.contains("  peak dram 120.0 KiB, baseline 24.0 KiB (+96.0 KiB)\n")
+                && said.contains(": held.py:4\n");
+            ensure!(is_named == (code == 6), "no line in: {said}");
+        }
+        Ok(())
+    }
+
+    /// A program that finds the stand-in for ttnn.
+    fn with_ttnn(&self, name: &str, standin: &StandIn) -> Command {
+        let mut command = self.program(name);
+        command
+            .env("PYTHONPATH", root().join(StandIn::TTNN))
+            .env("TTMEM_TESTS_BOARD", &standin.board)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
     }
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A library with the runtime's names, and one that uses it.
-struct StandIn {
-    stories: PathBuf,
-}
-
-impl StandIn {
-    fn build(folder: &Path) -> anyhow::Result<Self> {
-        let sources = root().join("tests/standin_runtime");
-        let stories = folder.join("libstories.so");
-        let compile = |source: &str, made: &Path, options: &[&str]| {
-            let mut compiler = program("c++");
-            compiler.args(["-std=c++20", "-shared", "-fPIC"]);
-            compiler.arg(sources.join(source)).arg("-o").arg(made);
-            run_command(compiler.args(options))
-        };
-        compile("runtime.cpp", &folder.join("libtt_metal.so"), &[])?;
-        let found = format!("-L{}", folder.display());
-        let linked = [found.as_str(), "-ltt_metal", "-Wl,-rpath,$ORIGIN"];
-        compile("stories.cpp", &stories, &linked)?;
-        Ok(Self { stories })
-    }
 }

@@ -11,10 +11,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A user who is neither root nor the service's.
-const AS_OTHER: [&str; 4] = ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups"];
+pub(super) const OTHER: &str = "4242";
+pub(super) const AS_OTHER: [&str; 4] =
+    ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups"];
 
 /// How long to wait for what should take milliseconds, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 const RUNTIME_DIRECTORY: &str = "run/ttmem";
 
@@ -99,30 +101,8 @@ impl Service {
         })
     }
 
-    /// Whether a program of the other user hands its memory over.
     fn gets_memory(&self, root: &Root) -> anyhow::Result<bool> {
-        let words = [
-            "ttmem",
-            "load",
-            "--clients",
-            "1",
-            "--rate",
-            "1000",
-            "--duration",
-            "2",
-        ];
-        let mut load = other(root, &words);
-        let load = load.stdin(Stdio::null()).stdout(Stdio::null());
-        let mut load = Running(load.spawn()?);
-        let begun = Instant::now();
-        let mut got = false;
-        while load.0.try_wait()?.is_none() {
-            ensure!(begun.elapsed() < PATIENCE, "the load does not end");
-            got |= self.has_rings()?;
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        ensure!(load.0.wait()?.success(), "the load failed");
-        Ok(got)
+        gets_memory(|words| other(root, words), || self.has_rings())
     }
 
     fn has_rings(&self) -> anyhow::Result<bool> {
@@ -131,4 +111,24 @@ impl Service {
             .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
             .any(|target| target.to_string_lossy().contains("ttmem-rings")))
     }
+}
+
+/// Whether a program of the other user hands its memory over to a server, which then has its rings.
+pub(super) fn gets_memory(
+    other: impl FnOnce(&[&str]) -> Command,
+    has_rings: impl Fn() -> anyhow::Result<bool>,
+) -> anyhow::Result<bool> {
+    let words = ["ttmem", "load", "--clients", "1", "--rate", "1000"];
+    let mut load = other(&[&words[..], &["--duration", "2"]].concat());
+    let load = load.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut load = Running(load.spawn()?);
+    let begun = Instant::now();
+    let mut got = false;
+    while load.0.try_wait()?.is_none() {
+        ensure!(begun.elapsed() < PATIENCE, "the load does not end");
+        got |= has_rings()?;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ensure!(load.0.wait()?.success(), "the load failed");
+    Ok(got)
 }

@@ -110,7 +110,8 @@ impl Anomalies {
 
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        let counts = self.counts.iter();
+        counts.fold(0, |total, count| total.saturating_add(*count))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Anomaly, u64)> + '_ {

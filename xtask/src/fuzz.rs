@@ -1,8 +1,9 @@
-//! `cargo xtask fuzz`: every fuzz target for a bounded time, on stable Rust.
+//! `cargo xtask fuzz`: every fuzz target, on stable Rust.
 //!
-//! A target is a file in `fuzz/fuzz_targets/`, so a new one needs no word here.
-//! libFuzzer writes what it learns into a directory below the build directory;
-//! the committed corpus is only read.
+//! A target is a file in `fuzz/fuzz_targets/`, so a new one needs no word here. Without a number of
+//! seconds a target tries the same inputs every time: a test that fails fails again. With one it looks
+//! for new inputs, and libFuzzer writes what it learns into a directory below the build directory.
+//! The committed corpus is only read.
 
 use crate::command::{cargo, host_triple, program, root, run as run_command, target_dir};
 use crate::tool;
@@ -10,8 +11,9 @@ use anyhow::{Context, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Seconds for each target when no number is given.
-const SECONDS: u32 = 15;
+/// How many inputs a target tries when no seconds are given, and where their making starts.
+const RUNS: u32 = 100_000;
+const SEED: u32 = 1;
 
 /// Above the largest input with several frames of each kind; more only makes runs slower.
 const MAX_INPUT_BYTES: u32 = 8192;
@@ -28,20 +30,12 @@ const RUSTFLAGS: &str = "--cfg fuzzing \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// Which targets to run, and for how long.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
-    seconds: u32,
+    /// How long to look for new inputs; none = the same inputs as always.
+    seconds: Option<u32>,
     /// None = every target.
     targets: Vec<String>,
-}
-
-impl Default for Request {
-    fn default() -> Self {
-        Self {
-            seconds: SECONDS,
-            targets: Vec::new(),
-        }
-    }
 }
 
 impl Request {
@@ -56,7 +50,7 @@ impl Request {
             if seconds == 0 {
                 bail!("a target needs at least one second");
             }
-            request.seconds = seconds;
+            request.seconds = Some(seconds);
             targets = rest;
         }
         if let Some(flag) = targets.iter().find(|word| word.starts_with('-')) {
@@ -67,7 +61,7 @@ impl Request {
     }
 }
 
-/// Builds the targets and runs each for its time.
+/// Builds the targets and runs each.
 pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
     tool::CXX.ensure()?;
     let targets = chosen(request, targets()?)?;
@@ -75,7 +69,7 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<()> {
     let mut total = 0;
     for target in &targets {
         let executions = run_target(&bin_dir.join(target), target, request.seconds)?;
-        println!("{target}: {executions} executions in {} s", request.seconds);
+        println!("{target}: {executions} executions");
         total += executions;
     }
     println!(
@@ -135,17 +129,35 @@ fn build(targets: &[String]) -> anyhow::Result<PathBuf> {
     Ok(dir.join(host).join("release"))
 }
 
-/// Runs one target for its time and says how many inputs it tried.
-fn run_target(binary: &Path, target: &str, seconds: u32) -> anyhow::Result<u64> {
-    let learnt = target_dir().join("fuzz/corpus").join(target);
+/// Runs one target and says how many inputs it tried.
+fn run_target(binary: &Path, target: &str, seconds: Option<u32>) -> anyhow::Result<u64> {
     let artifacts = root().join("fuzz/artifacts").join(target);
+    let learnt = target_dir().join(if seconds.is_some() {
+        "fuzz/corpus"
+    } else {
+        "fuzz/once"
+    });
+    let learnt = learnt.join(target);
+    if seconds.is_none() && learnt.exists() {
+        // What an earlier run learnt would lead to other inputs.
+        fs::remove_dir_all(&learnt)
+            .with_context(|| format!("cannot empty {}", learnt.display()))?;
+    }
     for dir in [&learnt, &artifacts] {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
-    println!("fuzzing {target} for {seconds} s");
     let mut fuzzer = program(binary);
+    match seconds {
+        Some(seconds) => {
+            println!("fuzzing {target} for {seconds} s");
+            fuzzer.arg(format!("-max_total_time={seconds}"));
+        }
+        None => {
+            println!("fuzzing {target} with {RUNS} inputs");
+            fuzzer.args([format!("-runs={RUNS}"), format!("-seed={SEED}")]);
+        }
+    }
     fuzzer
-        .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={MAX_INPUT_BYTES}"))
         .arg(format!("-timeout={HANG_SECONDS}"))
         // A path that ends in a slash is a directory to libFuzzer.
@@ -204,18 +216,18 @@ fn last_lines(text: &str, count: usize) -> String {
 mod tests {
     use super::*;
 
-    fn request(seconds: u32, targets: &[&str]) -> Request {
+    fn request(seconds: impl Into<Option<u32>>, targets: &[&str]) -> Request {
         Request {
-            seconds,
+            seconds: seconds.into(),
             targets: targets.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
 
     #[test]
     fn seconds_and_targets_are_both_optional() {
-        assert_eq!(Request::parse(&[]).unwrap(), request(SECONDS, &[]));
+        assert_eq!(Request::parse(&[]).unwrap(), request(None, &[]));
         assert_eq!(Request::parse(&["3"]).unwrap(), request(3, &[]));
-        assert_eq!(Request::parse(&["a"]).unwrap(), request(SECONDS, &["a"]));
+        assert_eq!(Request::parse(&["a"]).unwrap(), request(None, &["a"]));
         assert_eq!(
             Request::parse(&["3", "a", "b"]).unwrap(),
             request(3, &["a", "b"])

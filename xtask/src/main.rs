@@ -55,7 +55,8 @@ single checks:
                               its own, without systemd and under it; needs root
   examples                    builds every example in every way, and runs it against a server, under
                               valgrind and with sanitizers
-  fuzz [SECONDS] [TARGET...]  every fuzz target (or those named) for a bounded time
+  fuzz [SECONDS] [TARGET...]  every fuzz target (or those named): the same inputs as always, or for
+                              so long new ones
   gate [--bless]              instructions per event against the committed baselines; --bless writes them
   loom                        the lock-free code in every interleaving of its threads
   schemathesis [ARG...]       the read API of a running server against its own description; arguments go

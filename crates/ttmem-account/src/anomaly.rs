@@ -120,3 +120,14 @@ impl Anomalies {
             .map(|anomaly| (*anomaly, self.of(*anomaly)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_somebody_claims_add_up_to_no_more_than_there_is() {
+        let claimed = Anomalies::of_counts(&[u64::MAX, 1]).expect("so many are known");
+        assert_eq!(claimed.total(), u64::MAX);
+    }
+}

@@ -50,6 +50,9 @@ pub(crate) const SYSTEMD_ANALYZE: Tool = Tool::new("systemd-analyze", "systemd")
 /// A terminal that tests drive by keys and read.
 pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
 
+/// The launcher of programs with several ranks.
+pub(crate) const MPIRUN: Tool = Tool::new("mpirun", "openmpi-bin");
+
 /// The browser that the page is tried in.
 pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");
 

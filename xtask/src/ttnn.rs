@@ -30,6 +30,10 @@ const PICTURE_WIDTH: u32 = 820;
 
 /// Runs every program on every board, or those that are named.
 pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
+    // One program of many needs it, and says so where it is not there.
+    if let Err(error) = tool::MPIRUN.ensure() {
+        println!("{error:#}");
+    }
     build_for_tests()?;
     run_harness("debug", |harness| {
         harness.arg("run").arg(programs()).args(words)

@@ -129,6 +129,22 @@ impl PeakBytes {
         let all = buffers.into_iter().chain([self.cb, self.kernel]);
         all.fold(0, u64::saturating_add)
     }
+
+    /// The highest of each total.
+    ///
+    /// Peaks are of different moments: their sum would be a peak of nothing.
+    #[must_use]
+    pub fn highest(peaks: impl Iterator<Item = Self>) -> Self {
+        peaks.fold(Self::default(), |most, peak| Self {
+            dram: most.dram.max(peak.dram),
+            l1: most.l1.max(peak.l1),
+            l1_small: most.l1_small.max(peak.l1_small),
+            trace: most.trace.max(peak.trace),
+            system: most.system.max(peak.system),
+            cb: most.cb.max(peak.cb),
+            kernel: most.kernel.max(peak.kernel),
+        })
+    }
 }
 
 impl Device {

@@ -52,7 +52,7 @@ const fn on_any(name: &'static str) -> Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 31] = [
+pub const PROGRAMS: [Program; 32] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -80,6 +80,7 @@ pub const PROGRAMS: [Program; 31] = [
     on_any("leaking"),
     on_any("own_account"),
     on_any("checked"),
+    on_any("ranks"),
     Program {
         name: "sub_meshes",
         needs_mesh: true,

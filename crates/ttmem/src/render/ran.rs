@@ -4,11 +4,11 @@ use super::paint::sentence;
 use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
-use crate::run::{DeviceUse, Ended, PeakOfClass, Region, Report};
+use crate::run::{DeviceUse, Ended, PeakOfClass, Ranks, Region, Report};
 use ttmem_api::{
     Explanation, LeakCandidates, LeftGroup, MemoryClass, Process, Released, called_from, short_line,
 };
-use ttmem_tui::format::{bytes, count, counted, counted_as, date_time};
+use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, ids};
 use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
 
@@ -48,6 +48,7 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
         let devices = report.devices.iter();
         text.push_str(&page.sizes("PEAK", devices.map(|device| (device.id, device.peaks))));
         text.push_str(&page.capacities());
+        text.push_str(&page.ranks());
         text.push_str(&page.end());
         text.push_str(&page.peaks());
         text.push_str(&page.left_behind());
@@ -105,6 +106,22 @@ impl Page<'_, Report> {
         cells.extend(first.map(|capacity| capacity.map_or_else(String::new, bytes)));
         let line = Table::of(&size_columns("")).line(&cells, self.width);
         self.paint.detail(&format!("{line}\n"))
+    }
+
+    /// A row for each rank, and which of them to look at.
+    fn ranks(&self) -> String {
+        let ranks = &self.document.ranks;
+        if !ranks.are_several() {
+            return String::new();
+        }
+        let rows = ranks.ranks.iter().map(|rank| (rank.rank, rank.peaks));
+        let mut text = self.sizes("RANK", rows);
+        let what = "Of each rank, the most that it held on one device.";
+        text.push_str(&self.paint.detail(&sentence("", what, self.width)));
+        for what in wrong_with(ranks) {
+            text.push_str(&self.paint.warning(&sentence("", &what, self.width)));
+        }
+        text
     }
 
     /// What is held after the end: mostly nothing, which needs no table.
@@ -392,6 +409,49 @@ fn alike_once(failures: &[Explanation]) -> Vec<Explanation> {
         }
     }
     once.into_iter().map(|(_what, first)| first).collect()
+}
+
+/// What a person would want to know of some ranks and not of the others.
+fn wrong_with(ranks: &Ranks) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Some(first) = &ranks.first_ended {
+        wrong.push(format!(
+            "rank {} was the first to end without a word, {}",
+            first.rank,
+            date_time(first.time)
+        ));
+    }
+    for of in &ranks.imbalances {
+        wrong.push(format!(
+            "rank {} took {} of {}, the median of the others is {}",
+            of.rank,
+            bytes(of.bytes),
+            class_label(of.class),
+            bytes(of.median_bytes)
+        ));
+    }
+    for rank in &ranks.ranks {
+        let left = &rank.held_at_close;
+        if left.buffers > 0 {
+            let buffers = counted(left.buffers, "buffer");
+            let what = format!("held at close: {buffers}, {}", bytes(left.bytes));
+            wrong.push(format!("rank {} {what}", rank.rank));
+        }
+        if rank.incomplete {
+            wrong.push(format!("rank {} is INCOMPLETE, see below", rank.rank));
+        }
+    }
+    if !ranks.missing.is_empty() {
+        let (rank, which) = match ranks.missing.len() {
+            1 => ("rank", "it uses no device, ran elsewhere or reports"),
+            _several => ("ranks", "they use no device, ran elsewhere or report"),
+        };
+        let missing = ids(&ranks.missing);
+        wrong.push(format!(
+            "{rank} {missing} reported nothing here: {which} to another server"
+        ));
+    }
+    wrong
 }
 
 /// The operation, and the line of Python that called it.

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use ttmem_api::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device,
-    FailureCount, HexId, IncompleteReason, KernelKind, KernelRow, KernelUsage, LeakCandidates,
-    MemoryClass, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server, Snapshot, Source,
-    Timestamp,
+    FailureCount, FailureCounts, HexId, IncompleteReason, KernelKind, KernelRow, KernelUsage,
+    LeakCandidates, MemoryClass, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,
+    Snapshot, Source, Timestamp,
 };
 
 use super::dump::DumpRow;
@@ -148,6 +148,8 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
         dispatches: 5,
         trace_replays: 0,
         cb_headroom_bytes: None,
+        failures: FailureCounts::default(),
+        ring_stalls: 0,
         regions: Vec::new(),
         allocators: Vec::new(),
         peaks_since_marks: Vec::new(),

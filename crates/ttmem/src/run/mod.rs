@@ -9,11 +9,13 @@ mod captured;
 mod child;
 mod contents;
 mod library;
+mod ranks;
 mod report;
 mod watch;
 
 pub(crate) use child::{Ended, StartChildError};
 pub(crate) use contents::PeakOfClass;
+pub(crate) use ranks::Ranks;
 pub(crate) use report::{DeviceUse, Region, Report, command_line};
 
 use crate::cli::{EnvOptions, LaunchOptions, Look, RunOptions};

@@ -6,6 +6,7 @@
 
 use super::child::Ended;
 use super::contents::{Contents, PeakOfClass};
+use super::ranks::Ranks;
 use super::watch::{ProcessKey, Watched, key};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -67,6 +68,8 @@ pub(crate) struct Report {
     pub(crate) devices: Vec<DeviceUse>,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
+    /// Its ranks, where a launcher started several.
+    pub(crate) ranks: Ranks,
     /// Failures, peaks and what was left behind, in detail.
     pub(crate) contents: Contents,
     /// The regions of the device that needs most of each.
@@ -145,6 +148,7 @@ impl Report {
             has_other_users: watched.had_others,
             unknown_processes: watched.unknown.len(),
             contents: Contents::default(),
+            ranks: Ranks::new(&processes, ran.ended != Ended::Exited(0)),
             processes,
             ran,
         }
@@ -247,6 +251,7 @@ impl Report {
             "processes": self.processes,
             "unknown_processes": self.unknown_processes,
             "devices": self.devices,
+            "ranks": self.ranks.are_several().then_some(&self.ranks),
             "leak_candidates": self.leak_candidates,
             "failures": contents.failures,
             "failures_not_kept": contents.failures_not_kept,
@@ -275,21 +280,11 @@ pub(crate) fn command_line(command: &[impl AsRef<OsStr>]) -> String {
 }
 
 /// The highest that a process of the run held on a device.
-///
-/// Of several processes the peaks are of different moments: their sum would be a peak of nothing.
 fn own_peaks(device: &Device, processes: &[Process]) -> PeakBytes {
     let key = device.key();
     let held = processes.iter().flat_map(|process| &process.devices);
-    let peaks = held.filter(|on| on.key() == key).filter_map(|on| on.peak);
-    peaks.fold(PeakBytes::default(), |most, peak| PeakBytes {
-        dram: most.dram.max(peak.dram),
-        l1: most.l1.max(peak.l1),
-        l1_small: most.l1_small.max(peak.l1_small),
-        trace: most.trace.max(peak.trace),
-        system: most.system.max(peak.system),
-        cb: most.cb.max(peak.cb),
-        kernel: most.kernel.max(peak.kernel),
-    })
+    let held = held.filter(|on| on.key() == key);
+    PeakBytes::highest(held.filter_map(|on| on.peak))
 }
 
 /// What the processes of the run hold on a device now.

@@ -7,8 +7,8 @@ use crate::render::tests::{device, process, reason, snapshot};
 use std::time::Duration;
 use ttmem_api::{
     CbUsage, ClassUsage, Device, GrowingGroup, KernelUsage, LeakCandidates, LeakGroup, LeftGroup,
-    MemoryClass, PeakContents, PeakGroup, PeakOf, Process, ProcessState, Released, SCHEMA,
-    Timestamp,
+    MemoryClass, PeakBytes, PeakContents, PeakGroup, PeakOf, Process, ProcessState, Released,
+    SCHEMA, Timestamp,
 };
 
 const PLAIN: Screen = Screen {
@@ -465,4 +465,38 @@ fn the_worst_names_and_the_largest_numbers_fit_the_page() {
     assert!(colored.contains('\u{1b}'));
     let document = report.json();
     assert_eq!(document["devices"][0]["peak_bytes"]["dram"], u64::MAX);
+}
+
+#[test]
+fn ranks_have_a_row_each_and_the_odd_ones_are_named() {
+    let rank = |number: u32, gib: u64| {
+        let mut process = process(100 + number, "python", &[device(number, 1)]);
+        process.devices[0].peak = Some(PeakBytes {
+            dram: gib << 30,
+            ..PeakBytes::default()
+        });
+        let labels = [("rank", number.to_string()), ("world_size", "6".to_owned())];
+        process.labels = labels.map(|(key, value)| (key.to_owned(), value)).into();
+        process
+    };
+    let mut processes = vec![rank(0, 2), rank(1, 2), rank(2, 5)];
+    processes[1].leak_candidates = LeakCandidates {
+        buffers: 3,
+        bytes: 3 << 20,
+    };
+    let report = report(vec![device(0, 1), device(1, 1), device(2, 1)], processes);
+    let text = render::ran(&report, PLAIN);
+    for line in [
+        "RANK         DRAM  L1 buffers    L1_SMALL       TRACE\n",
+        "2         5.0 GiB         0 B         0 B         0 B\n",
+        "rank 2 took 5.0 GiB of DRAM, the median of the others is 2.0 GiB\n",
+        "rank 1 held at close: 3 buffers, 3.0 MiB\n",
+        "ranks 3-5 reported nothing here: they use no device, ran elsewhere or report to\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+    assert_eq!(
+        report.json()["ranks"]["missing"],
+        serde_json::json!([3, 4, 5])
+    );
 }

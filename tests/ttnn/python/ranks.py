@@ -12,9 +12,13 @@ from pathlib import Path
 MODEL = '''
 import os, signal, sys, time
 from pathlib import Path
-import ttnn
 
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+# Each rank has a board of its own: ttnn is not to make one system of them.
+for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_"))]:
+    del os.environ[name]
+import ttnn
+
 rows, columns = {rows}, {columns}
 if rows * columns == 1:
     device = ttnn.open_device(device_id=0)
@@ -75,13 +79,14 @@ class Job:
         self.environment = {name: value for name, value in kept if name not in ("LD_PRELOAD", "TTMEM_SOCKET")}
 
     def run(self, *launched):
-        """The exit code, the report, its text, and what each rank's allocator held."""
+        """The exit code, the report, and what each rank's allocator held."""
         report = Path("report.json")
         command = [self.ttmem, "run", "--json", f"--report={report}", "--", *LAUNCHER, *launched]
         outcome = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         held = re.findall(r"^held (\d+) (\d+) (\d+)$", outcome.stdout, re.MULTILINE)
         held = {int(rank): {"dram": int(dram), "l1": int(l1)} for rank, dram, l1 in held}
         require(report.exists(), f"no report:\n{outcome.stderr}")
+        require(len(held) == 4, f"only ranks {sorted(held)} came far:\n{outcome.stdout}{outcome.stderr}")
         return outcome.returncode, json.loads(report.read_text()), held
 
     def python(self, *arguments):
@@ -117,7 +122,7 @@ def check_ranks(job):
         launched = ["-n", "2", *job.python(), ":", "-n", "1", *elsewhere, *job.python(), ":", "-n", "1", *job.python()]
         code, report, held = job.run(*launched)
         processes = status()["processes"]
-    require(code == 0 and sorted(held) == [0, 1, 2, 3], f"code {code}, {held}")
+    require(code == 0, f"code {code}")
     ranks = report["ranks"]
     require(ranks["world_size"] == 4, ranks)
     found = {rank["rank"]: peaks(rank) for rank in ranks["ranks"]}

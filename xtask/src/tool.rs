@@ -50,6 +50,9 @@ pub(crate) const SYSTEMD_ANALYZE: Tool = Tool::new("systemd-analyze", "systemd")
 /// A terminal that tests drive by keys and read.
 pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
 
+/// Reads metrics as Prometheus does.
+pub(crate) const PROMTOOL: Tool = Tool::new("promtool", "prometheus");
+
 /// The browser that the page is tried in.
 pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");
 

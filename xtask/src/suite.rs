@@ -53,7 +53,10 @@ const UNIT_TESTS: Step = Step::new(
     "unit tests",
     Whole,
     "cargo nextest run --workspace --lib --bins",
-    || run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)]),
+    || {
+        provide([tool::PROMTOOL.ensure()]);
+        run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)])
+    },
 );
 
 const TESTS: Step = Step::new(
@@ -61,16 +64,18 @@ const TESTS: Step = Step::new(
     Whole,
     "cargo nextest run --workspace (or cargo test --workspace)",
     || {
-        // Without it the tests that need it are skipped, or fail with CI=true; without the page, the step
-        // `web` is.
-        for missing in [tool::TMUX.ensure(), web::build()] {
-            if let Err(error) = missing {
-                println!("{error:#}");
-            }
-        }
+        // Without the page, the step `web` is skipped.
+        provide([tool::TMUX.ensure(), tool::PROMTOOL.ensure(), web::build()]);
         run_tests(&[], &[])
     },
 );
+
+/// Says what could not be provided: tests that need it are skipped, or fail with CI=true.
+fn provide<const N: usize>(wanted: [anyhow::Result<()>; N]) {
+    for error in wanted.into_iter().filter_map(Result::err) {
+        println!("{error:#}");
+    }
+}
 
 const DOC_TESTS: Step = Step::new("doc tests", Part, "cargo test --doc --workspace", || {
     run_cargo(["test", "--doc", "--workspace"])

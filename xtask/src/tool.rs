@@ -52,6 +52,8 @@ pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
 
 /// The launcher of programs with several ranks.
 pub(crate) const MPIRUN: Tool = Tool::new("mpirun", "openmpi-bin");
+/// Reads metrics as Prometheus does.
+pub(crate) const PROMTOOL: Tool = Tool::new("promtool", "prometheus");
 
 /// The browser that the page is tried in.
 pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");

@@ -59,6 +59,12 @@ pub struct Device {
     /// with circular buffers is resident.
     #[serde(default)]
     pub cb_headroom_bytes: Option<i64>,
+    /// What failed on this device, by what it came down to. A failure on a mesh counts on each of its devices.
+    #[serde(default)]
+    pub failures: FailureCounts,
+    /// How often programs waited for room in a config ring of this device, processes that are gone included.
+    #[serde(default)]
+    pub ring_stalls: u64,
     /// Every allocator over this device.
     pub allocators: Vec<AllocatorUsage>,
     /// The highest values since each mark of the snapshot, in the order of the marks.
@@ -66,6 +72,21 @@ pub struct Device {
     /// Regions that were given or used: the size that would have done.
     #[serde(default)]
     pub regions: Vec<Setting>,
+}
+
+/// Failures on one device since the server started, those of processes that are gone included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureCounts {
+    /// Less was free than was needed.
+    pub capacity: u64,
+    /// Enough was free, but in no single block.
+    pub fragmentation: u64,
+    /// A program's storage would have overlapped memory that was in use.
+    pub clash: u64,
+    /// A region whose size is set when the device is opened was too small.
+    pub region_too_small: u64,
+    /// What is known does not decide it.
+    pub unknown: u64,
 }
 
 /// One device, and of each process what it has there.

@@ -48,7 +48,7 @@ pub use client::{ApiClient, ApiRequestError};
 pub use deceptive::{escape_json, escaped_json_growth, is_deceptive};
 pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage, Device,
-    DeviceDetail, KernelUsage, PeakBytes, PeakContents, PeakGroup, PrefetchUsage,
+    DeviceDetail, FailureCounts, KernelUsage, PeakBytes, PeakContents, PeakGroup, PrefetchUsage,
 };
 pub use device_key::DeviceKey;
 pub use events::{EventReader, Streamed};

@@ -1,5 +1,7 @@
 //! Processes of a snapshot: who holds memory, and what was given back.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,10 @@ pub struct Process {
     pub elided_events: u64,
     /// The pid it gives itself; shown, never used.
     pub claimed_pid: Option<i64>,
+    /// What it says of where it runs: `job`, `step`, `rank`, `world_size`, `local_rank`, `mesh`, `mesh_host_rank`, `pod`,
+    /// `namespace`, `container`, `unit`, and whatever its user adds. Hidden with its names.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// Anomalies of all kinds in its events.
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from; no anomaly.

@@ -86,5 +86,8 @@ pub const EVENTS: &str = "/api/v1/events";
 /// POST with `?name=TEXT`: sets a mark, answers [`Marked`](crate::Marked).
 pub const MARK: &str = "/api/v1/mark";
 
+/// What a monitoring system keeps over time, as text: see `docs/metrics.md`.
+pub const METRICS: &str = "/metrics";
+
 /// The description of all this for programs, in OpenAPI 3.1.
 pub const OPENAPI: &str = "/openapi.json";

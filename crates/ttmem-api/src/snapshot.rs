@@ -74,6 +74,12 @@ pub struct Server {
     pub clients_refused: u64,
     /// Events applied to the ledger.
     pub events_applied: u64,
+    /// Events of all processes that never reached the ledger, of those that are gone as well.
+    #[serde(default)]
+    pub events_lost: u64,
+    /// Events of all processes that are missing from the log only, of those that are gone as well.
+    #[serde(default)]
+    pub events_elided: u64,
     /// Lines that were left out of the event log to keep up; totals are not affected.
     pub log_lines_elided: u64,
 }

@@ -5,6 +5,7 @@
 //! to its user, and to those who see everything.
 
 use crate::failures::Failures;
+use crate::labels::Labels;
 use crate::process::ProcessIdentity;
 use crate::shares::is_same_user;
 use crate::view::{DepartedView, ProcessView, Table, View};
@@ -78,6 +79,7 @@ impl ProcessView {
     pub fn without_names(&self) -> Self {
         let mut shown = self.clone();
         shown.facts.identity.hide_names();
+        shown.facts.labels = Labels::default();
         shown.facts.names_are_hidden = true;
         shown.account.definitions = Arc::new(self.account.definitions.without_texts());
         shown
@@ -87,6 +89,7 @@ impl ProcessView {
 impl DepartedView {
     fn hide_names(&mut self) {
         self.identity.hide_names();
+        self.labels = Labels::default();
         self.names_are_hidden = true;
         self.left_at_close = Arc::new(self.left_at_close.without_names());
         self.left_at_exit = Arc::new(self.left_at_exit.without_names());

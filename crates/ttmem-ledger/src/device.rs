@@ -1,5 +1,6 @@
 //! A physical device: who it is, what is on it, and what its peaks were.
 
+use crate::counts::DeviceCounts;
 use crate::peak_composition::DepartedAtPeak;
 use crate::shares::{Holder, is_same_user};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub struct Device {
     /// What all processes hold on it.
     pub totals: Totals,
     pub caches: CacheCounters,
+    pub counts: DeviceCounts,
     /// How often each gauge was higher than ever.
     pub(crate) peaks: [u64; GaugeKind::COUNT],
     /// What processes that are gone had in the present peaks.
@@ -71,6 +73,7 @@ impl Device {
             source: None,
             totals: Totals::default(),
             caches: CacheCounters::default(),
+            counts: DeviceCounts::default(),
             peaks: [0; GaugeKind::COUNT],
             departed_at_peak: Default::default(),
             vacated: None,

@@ -1,12 +1,14 @@
 //! The ledger itself: processes join, send events, and leave.
 
 use crate::audience::Audience;
+use crate::counts::{Counts, DeviceCounts, FailureKind};
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::effect::{Change, Effect};
 use crate::failures::Failures;
 use crate::follower::Follower;
 use crate::growth::{ReaderSeries, Series};
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
+use crate::labels::Labels;
 use crate::peak_composition::LeavingPeaks;
 use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
 use crate::shares::Holder;
@@ -63,6 +65,7 @@ pub struct Ledger {
     pub(crate) free_slots: Vec<u32>,
     pub(crate) departed: Arc<VecDeque<DepartedView>>,
     pub(crate) anomalies: Anomalies,
+    pub(crate) counts: Counts,
     pub(crate) marks: Arc<Marks>,
     /// The marks that readers set.
     pub(crate) series: Arc<ReaderSeries>,
@@ -93,6 +96,7 @@ impl Ledger {
             free_slots: Vec::new(),
             departed: Arc::default(),
             anomalies: Anomalies::default(),
+            counts: Counts::default(),
             marks: Arc::default(),
             series: Arc::default(),
             failures: Arc::default(),
@@ -162,6 +166,23 @@ impl Ledger {
     pub fn set_claimed_pid(&mut self, process: u32, pid: i64) {
         if let Some(process) = self.process_mut(process) {
             process.facts.claimed_pid = Some(pid);
+        }
+    }
+
+    /// What a process says of where it runs; shown, never used.
+    pub fn set_labels(&mut self, process: u32, labels: Labels) {
+        if let Some(process) = self.process_mut(process) {
+            process.facts.labels = labels;
+        }
+    }
+
+    /// Leaves out what processes said of where they run.
+    pub fn leave_out_labels(&mut self) {
+        for index in 0..self.processes.len() {
+            self.set_labels(u32::try_from(index).unwrap_or(u32::MAX), Labels::default());
+        }
+        for departed in Arc::make_mut(&mut self.departed) {
+            departed.labels = Labels::default();
         }
     }
 
@@ -485,6 +506,9 @@ impl Ledger {
                     EventKind::Marked { .. }
                         | EventKind::AllocationFailed { .. }
                         | EventKind::Clashed { .. }
+                        | EventKind::ConfigRingReserved { stalled: true, .. }
+                        | EventKind::EventsLost { .. }
+                        | EventKind::EventsElided { .. }
                 ) {
                     self.note_moment(index, event);
                 }
@@ -506,7 +530,7 @@ impl Ledger {
         outcome
     }
 
-    /// Keeps what a mark or a failure wants kept of its moment.
+    /// Keeps what a mark or a failure wants kept of its moment, and counts what is counted for good.
     #[cold]
     #[inline(never)]
     fn note_moment(&mut self, index: u32, event: &Event) {
@@ -527,10 +551,35 @@ impl Ledger {
                 .map(|known| mark_owner(&known.facts.identity));
             return self.begin_stretch(owner.unwrap_or_default(), mark, Some(index));
         }
+        match event.kind {
+            EventKind::EventsLost { count } => return self.counts.add(count, 0),
+            EventKind::EventsElided { count } => return self.counts.add(0, count),
+            _on_devices => self.count_on_devices(index, &event.kind),
+        }
+        if FailureKind::of(&event.kind).is_none() {
+            return;
+        }
         let process = self.processes.get_mut(index as usize);
         if let Some(process) = process.and_then(Option::as_mut) {
             let devices = &self.table.devices;
             Arc::make_mut(&mut self.failures).keep(process, devices, event);
+        }
+    }
+
+    /// Counts an event on each device of its mesh.
+    fn count_on_devices(&mut self, index: u32, event: &EventKind) {
+        let process = self.processes.get(index as usize);
+        let counted = process
+            .and_then(Option::as_ref)
+            .zip(DeviceCounts::of(event));
+        let Some((process, (mesh, counts))) = counted else {
+            return;
+        };
+        let slots = process.account.mesh(mesh).map(|mesh| &*mesh.devices);
+        let slots = slots.unwrap_or_default().iter();
+        for number in slots.filter_map(|slot| process.devices.get(*slot as usize)) {
+            self.table.change(*number).counts.add(&counts);
+            self.work += 1;
         }
     }
 
@@ -692,6 +741,7 @@ impl Ledger {
             processes: Table::new(self.process_views.rows.view()),
             departed: Arc::clone(&self.departed),
             anomalies: self.anomalies.clone(),
+            counts: self.counts,
             marks: Arc::clone(&self.marks),
             series: Arc::clone(&self.series),
             failures: Arc::clone(&self.failures),

@@ -2,6 +2,7 @@
 
 use crate::growth::Series;
 use crate::incomplete::IncompleteReasons;
+use crate::labels::Labels;
 use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub struct ProcessFacts {
     pub connections: u32,
     /// The pid it claims; shown, never used.
     pub claimed_pid: Option<i64>,
+    /// What it says of where it runs; shown, never used.
+    pub labels: Labels,
     /// Whether it is sending its whole state anew.
     pub resyncing: bool,
     /// What was refused since it last sent its whole state.
@@ -118,6 +121,7 @@ impl Process {
                 state: ProcessState::Live,
                 connections: 0,
                 claimed_pid: None,
+                labels: Labels::default(),
                 resyncing: false,
                 refused: IncompleteReasons::default(),
                 series: Arc::default(),

@@ -4,6 +4,7 @@
 //! Until then the ledger has what was known before, and others go on. What is aside
 //! uses devices, but books nothing on them.
 
+use crate::counts::{DeviceCounts, ring_stalls};
 use crate::follower::Follower;
 use crate::incomplete::IncompleteReason;
 use crate::ledger::{Leaving, Ledger};
@@ -205,6 +206,7 @@ impl Ledger {
         };
         let mut undescribed = self.release_holdings(index, &old, leaving);
         fresh.facts.claimed_pid = old.facts.claimed_pid;
+        fresh.facts.labels = old.facts.labels.clone();
         fresh.facts.connections = old.facts.connections;
         fresh.facts.series = Arc::clone(&old.facts.series);
         fresh.left_at_close = Arc::clone(&old.left_at_close);
@@ -213,12 +215,18 @@ impl Ledger {
         let account = &mut fresh.account;
         let refused_devices = account.facts().anomalies.of(Anomaly::NoRoom);
         account.take_over(&old.account, resync.lost_events, resync.elided_events);
+        let known = old.account.facts();
+        self.counts.add(
+            resync.lost_events.saturating_sub(known.lost_events),
+            resync.elided_events.saturating_sub(known.elided_events),
+        );
         for (anomaly, count) in account.facts().anomalies.iter() {
             let known = old.account.facts().anomalies.of(anomaly);
             self.anomalies.add(anomaly, count.saturating_sub(known));
         }
         self.restore_marks(&mut fresh, &old);
         self.restore_devices(index, &mut fresh, &old, &peaks_before);
+        self.count_stalls_beyond(&fresh, &old);
         let holder = fresh.holder(index);
         for device in &fresh.devices {
             if undescribed.remove(device) {
@@ -228,6 +236,16 @@ impl Ledger {
         self.processes[index as usize] = Some(fresh);
         self.describe_devices(undescribed);
         self.mark_incomplete(index, IncompleteReason::DevicesRefused, refused_devices);
+    }
+
+    /// Counts the stalls that a process has counted beyond those that are known of it.
+    fn count_stalls_beyond(&mut self, fresh: &Process, old: &Process) {
+        let known = ring_stalls(old);
+        for (number, stalls) in ring_stalls(fresh) {
+            let known = known.get(&number).copied().unwrap_or(0);
+            let more = DeviceCounts::of_stalls(stalls.saturating_sub(known));
+            self.table.change(number).counts.add(&more);
+        }
     }
 
     /// Adds a process's holdings to the devices.

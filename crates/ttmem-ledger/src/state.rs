@@ -7,6 +7,7 @@
 
 mod parts;
 
+use crate::counts::Counts;
 use crate::device::DeviceKey;
 use crate::failures::Failures;
 use crate::growth::ReaderSeries;
@@ -42,6 +43,7 @@ struct Rest {
     events: u64,
     revision: u64,
     anomalies: Anomalies,
+    counts: Counts,
     departed: VecDeque<DepartedView>,
     marks: Marks,
     series: ReaderSeries,
@@ -50,8 +52,11 @@ struct Rest {
 }
 
 ttmem_account::codec! { describe_rest:
-    Rest { anomalies, departed, marks, series, failures, free_slots } counts { events, revision };
+    Rest { anomalies, counts, departed, marks, series, failures, free_slots } counts { events, revision };
 }
+
+/// The fingerprint of the first layout, which had no counts and no labels.
+const FIRST_FINGERPRINT: u64 = 0xc0db_a6eb_0fb8_2ceb;
 
 /// A fingerprint of the layout: two builds that agree on it agree on every byte.
 #[must_use]
@@ -89,6 +94,7 @@ impl Ledger {
             events: self.events,
             revision: self.revision,
             anomalies: self.anomalies.clone(),
+            counts: self.counts,
             departed: VecDeque::clone(&self.departed),
             marks: Marks::clone(&self.marks),
             series: ReaderSeries::clone(&self.series),
@@ -125,7 +131,9 @@ impl Ledger {
         mut rename: impl FnMut(&str) -> Arc<str>,
     ) -> Result<Self, LoadError> {
         let mut head = Reader::new(bytes, &[]);
-        if head.get::<u64>() != Some(fingerprint()) {
+        let layout = head.get::<u64>();
+        let is_first_layout = layout == Some(FIRST_FINGERPRINT);
+        if !is_first_layout && layout != Some(fingerprint()) {
             return Err(LoadError::Layout);
         }
         let mut texts = Vec::new();
@@ -135,6 +143,7 @@ impl Ledger {
             texts.push(rename(text));
         }
         let mut read = Reader::new(head.bytes, &texts);
+        read.is_first_layout = is_first_layout;
         Self::load_body(&mut read, limits, &mut rename)
     }
 
@@ -223,6 +232,7 @@ impl Ledger {
         self.events = rest.events;
         self.revision = rest.revision;
         self.anomalies = rest.anomalies;
+        self.counts = rest.counts;
         self.departed = Arc::new(rest.departed);
         self.marks = Arc::new(rest.marks);
         self.series = Arc::new(rest.series);

@@ -1,10 +1,12 @@
 //! The ledger at one moment, for a reader to keep and work on in its own thread.
 
 use crate::audience::Audience;
+use crate::counts::Counts;
 use crate::device::{Device, DeviceKey};
 use crate::failures::Failures;
 use crate::growth::ReaderSeries;
 use crate::incomplete::IncompleteReasons;
+use crate::labels::Labels;
 use crate::left_behind::{LeftBehind, LeftBuffers};
 use crate::peak_composition::{KeptPeaks, LeavingPeaks};
 use crate::process::{Exit, Process, ProcessFacts, ProcessIdentity};
@@ -85,6 +87,8 @@ pub struct View {
     pub departed: Arc<VecDeque<DepartedView>>,
     /// What was wrong with events, over all processes.
     pub anomalies: Anomalies,
+    /// What else was counted over all processes.
+    pub counts: Counts,
     pub marks: Arc<Marks>,
     /// The marks that readers set.
     pub series: Arc<ReaderSeries>,
@@ -125,6 +129,13 @@ impl ProcessView {
     #[must_use]
     pub fn left_at_close(&self) -> LeftBehind {
         self.left_at_close.named(&self.account.definitions)
+    }
+
+    /// Whether marks of its own or of readers say what it holds from step to step.
+    #[must_use]
+    pub fn has_marks(&self, readers: &ReaderSeries) -> bool {
+        let readers = readers.of(self.facts.identity.uid);
+        !self.facts.series.or(readers).is_empty()
     }
 
     /// Who asked for what it holds now, by the marks of its own or those of readers.
@@ -170,6 +181,7 @@ pub struct DepartedView {
     pub identity: ProcessIdentity,
     pub exit: Exit,
     pub claimed_pid: Option<i64>,
+    pub labels: Labels,
     pub lost_events: u64,
     pub not_tracked: Vec<NotTracked>,
     pub incomplete: IncompleteReasons,
@@ -215,6 +227,7 @@ impl DepartedView {
             identity: facts.identity.clone(),
             exit,
             claimed_pid: facts.claimed_pid,
+            labels: facts.labels.clone(),
             lost_events: account.lost_events,
             not_tracked: account.not_tracked(),
             incomplete: IncompleteReasons::of_process(facts, account),

@@ -207,6 +207,8 @@ fn facts_of(
             clients_limit: None,
             clients_refused: 0,
             events_applied: 0,
+            events_lost: 0,
+            events_elided: 0,
             log_lines_elided: 0,
         },
         errors: Vec::new(),

@@ -333,6 +333,8 @@ fn facts_source(
             clients_limit,
             clients_refused: traffic.refused.load(Ordering::Relaxed),
             events_applied: 0,
+            events_lost: 0,
+            events_elided: 0,
             log_lines_elided: log.elided(),
         },
         errors: recording

@@ -59,6 +59,8 @@ pub struct Reader<'a> {
     pub clock: Clock<'a>,
     /// The texts that are written by their numbers.
     pub texts: &'a [Arc<str>],
+    /// Whether the writer had the first layout of a ledger's state: what was added since is not there.
+    pub is_first_layout: bool,
 }
 
 /// A way to read another's clock.
@@ -78,6 +80,7 @@ impl<'a> Reader<'a> {
             bytes,
             clock: Clock(&|time| time),
             texts,
+            is_first_layout: false,
         }
     }
 

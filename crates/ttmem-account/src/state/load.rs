@@ -119,6 +119,7 @@ impl Loading {
             bytes: rest,
             clock,
             texts: &[],
+            is_first_layout: false,
         };
         let until = self.account.work.saturating_add(work);
         let mut loader = Loader {

@@ -1,6 +1,7 @@
 //! The structures of a ledger's state.
 
 use super::Held;
+use crate::counts::DeviceCounts;
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::failures::{FailureMoment, Failures, MAX_BLOCKS, MAX_FAILURES, MomentBlock};
 use crate::growth::{
@@ -34,6 +35,7 @@ pub(super) struct SavedDevice {
     source: Option<Source>,
     totals: Totals,
     caches: CacheCounters,
+    counts: DeviceCounts,
     peaks: [u64; GaugeKind::COUNT],
     departed_at_peak: [Option<Arc<DepartedAtPeak>>; GaugeKind::COUNT],
     vacated: SavedVacated,
@@ -51,6 +53,7 @@ impl SavedDevice {
             source: device.source,
             totals: device.totals,
             caches: device.caches,
+            counts: device.counts,
             peaks: device.peaks,
             departed_at_peak: device.departed_at_peak.clone(),
             vacated: SavedVacated(device.vacated.clone()),
@@ -77,6 +80,7 @@ impl SavedDevice {
             source: self.source,
             totals: self.totals,
             caches: self.caches,
+            counts: self.counts,
             peaks: self.peaks,
             departed_at_peak: self.departed_at_peak,
             vacated: self.vacated.0,
@@ -139,14 +143,14 @@ impl SavedProcess {
 
 ttmem_account::codec! { describe_structures:
     SavedDevice {
-        key, facts, source, totals, caches, peaks, departed_at_peak, vacated, announced_l1_peak,
+        key, facts, source, totals, caches, counts, peaks, departed_at_peak, vacated, announced_l1_peak,
         charged, described_by, configured,
     };
     SavedProcess { facts, devices, copied_blocks, left_at_close };
     DeviceFacts { logical_id, unique_id, arch, board, remote, compute, capacities };
     Holder { uid, process };
     ProcessFacts {
-        identity, state, connections, claimed_pid, resyncing, refused, series, names_are_hidden,
+        identity, state, connections, claimed_pid, labels, resyncing, refused, series, names_are_hidden,
     };
     ProcessIdentity {
         pid, start_time, instance, uid, name, command, source, visible_devices,
@@ -154,7 +158,7 @@ ttmem_account::codec! { describe_structures:
     Exit { time, departure, released };
     DepartedAtPeak { groups } counts { number };
     DepartedView {
-        identity, exit, claimed_pid, not_tracked, incomplete, leak_candidates, devices, own_peaks,
+        identity, exit, claimed_pid, labels, not_tracked, incomplete, leak_candidates, devices, own_peaks,
         left_at_close, left_at_exit, names_are_hidden, lost_events, elided_events, anomalies,
         inherited_frees,
     };

@@ -1,6 +1,7 @@
 //! How the other threads reach the ledger thread.
 
 use super::command::{Command, ForgetError, ProcessNumber};
+use super::latency::LatencyCounts;
 use super::published::{Published, Publisher};
 use super::queue::{Commands, Feedback, Lane, Pushed, Queue, queue};
 use crossbeam_channel::{Sender, bounded};
@@ -42,6 +43,11 @@ impl LedgerHandle {
     /// How many bytes of commands a lane has room for.
     pub(crate) fn room(&self, lane: Lane) -> usize {
         self.commands.room(lane)
+    }
+
+    /// How long commands of processes waited so far.
+    pub(crate) fn latency(&self) -> LatencyCounts {
+        self.commands.latency()
     }
 
     pub(crate) fn take_feedback(&self) -> Feedback {

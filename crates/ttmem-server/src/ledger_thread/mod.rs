@@ -10,6 +10,7 @@
 
 mod command;
 mod handle;
+mod latency;
 mod old_clients;
 mod processes;
 mod published;
@@ -21,6 +22,7 @@ pub(crate) use command::{
     SessionNumber, definition_bytes,
 };
 pub(crate) use handle::LedgerHandle;
+pub(crate) use latency::{LATENCY_BOUNDS, LatencyCounts};
 pub(crate) use queue::{Lane, Pushed};
 
 use crate::freed_memory;

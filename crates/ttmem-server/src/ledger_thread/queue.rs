@@ -4,11 +4,13 @@
 //! woken when there is room again. So a sender waits for what it sent itself, and for nobody else.
 
 use super::command::{Command, ProcessNumber, SessionNumber};
+use super::latency::LatencyCounts;
 use super::turns::{Class, Turns};
 use crate::lock;
 use crossbeam_channel::Sender;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use ttmem_ledger::Holder;
 
 /// Whose commands are done in order.
@@ -53,9 +55,19 @@ pub(crate) struct Feedback {
     pub(crate) closed_segments: Vec<(Holder, usize)>,
 }
 
+/// A command in its lane, and since when it is there.
+#[derive(Debug)]
+struct Waiting {
+    command: Command,
+    since: Option<Instant>,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    turns: Turns<Lane, Command>,
+    turns: Turns<Lane, Waiting>,
+    /// Since when the command in hand waited, if it is of a process.
+    in_hand: Option<Instant>,
+    latency: LatencyCounts,
     feedback: Feedback,
     /// A reader waits for a view: the thread looks for that by itself while it is busy.
     view_requested: bool,
@@ -145,6 +157,10 @@ impl Commands {
         }
     }
 
+    pub(super) fn latency(&self) -> LatencyCounts {
+        lock(&self.0.state).latency
+    }
+
     pub(super) fn take_feedback(&self) -> Feedback {
         std::mem::take(&mut lock(&self.0.state).feedback)
     }
@@ -155,14 +171,18 @@ impl State {
         let bytes = command.memory_bytes();
         // Only processes end by being told to: that they are gone is known.
         let ends = !matches!(lane, Lane::Process(_));
-        self.turns.push(lane, lane.class(), ends, command, bytes)
+        let since = matches!(command, Command::Process(..)).then(Instant::now);
+        let waiting = Waiting { command, since };
+        self.turns.push(lane, lane.class(), ends, waiting, bytes)
     }
 }
 
 impl Queue {
     /// The next command of whose turn it is, and how many units it may use before it gives way.
     pub(crate) fn next(&self) -> Option<(Command, u64)> {
-        let (_lane, command, budget) = lock(&self.0.state).turns.next()?;
+        let mut state = lock(&self.0.state);
+        let (_lane, Waiting { command, since }, budget) = state.turns.next()?;
+        state.in_hand = since;
         Some((command, budget))
     }
 
@@ -171,6 +191,11 @@ impl Queue {
     /// True if somebody is to be woken.
     pub(crate) fn done(&self, units: u64, rest: Option<Command>) -> bool {
         let mut state = lock(&self.0.state);
+        let since = state.in_hand.take();
+        if let (Some(since), None) = (since, &rest) {
+            state.latency.add(since.elapsed());
+        }
+        let rest = rest.map(|command| Waiting { command, since });
         let resumed = state.turns.done(units, rest);
         state.feedback.resumed.extend(resumed);
         resumed.is_some()
@@ -206,8 +231,8 @@ impl Queue {
         let state = lock(&self.0.state);
         let mut reports = 0;
         let mut processes = std::collections::HashSet::new();
-        for (lane, command) in state.turns.waiting() {
-            let count = command.reports();
+        for (lane, waiting) in state.turns.waiting() {
+            let count = waiting.command.reports();
             reports += count;
             if count > 0 {
                 processes.insert(lane);

@@ -6,14 +6,14 @@
 use super::snapshot::{Budget, MAX_LISTED, identity, peak_bytes};
 use super::vocabulary;
 use ttmem_api::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingUsage, KernelUsage, PrefetchUsage,
-    Timestamp,
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingUsage, FailureCounts, KernelUsage,
+    PrefetchUsage, Timestamp,
 };
 use ttmem_event::{CbKind, Class, CoreType, KernelKind, ProgramId, Source};
 use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
 use ttmem_ledger::geometry::{AllocatorGeometry, DeviceGeometry};
 use ttmem_ledger::{ConfigRingKey, Mesh};
-use ttmem_ledger::{Device, Geometry, Peak, PeakSet, ProcessView, View};
+use ttmem_ledger::{Device, DeviceCounts, FailureKind, Geometry, Peak, PeakSet, ProcessView, View};
 
 /// The runtime's rings have eight entries; beyond this many the oldest are not listed.
 const MAX_RING_ENTRIES: usize = 64;
@@ -236,6 +236,8 @@ pub(super) fn device(
         dispatches: device.caches.dispatches,
         trace_replays: device.caches.trace_replays,
         cb_headroom_bytes: geometry.cb_headroom_bytes.filter(|_known| has_places),
+        failures: failure_counts(&device.counts),
+        ring_stalls: device.counts.ring_stalls,
         allocators: listed.allocators,
         peaks_since_marks: since_marks
             .iter()
@@ -328,6 +330,20 @@ fn kernel_usage(device: &Device, geometry: &DeviceGeometry, has_places: bool) ->
         peak_bytes: peak.bytes,
         peak_time: peak_time(peak),
     }
+}
+
+fn failure_counts(counts: &DeviceCounts) -> FailureCounts {
+    let mut failures = FailureCounts::default();
+    for (kind, count) in counts.failures() {
+        *match kind {
+            FailureKind::Capacity => &mut failures.capacity,
+            FailureKind::Fragmentation => &mut failures.fragmentation,
+            FailureKind::Clash => &mut failures.clash,
+            FailureKind::RegionTooSmall => &mut failures.region_too_small,
+            FailureKind::Unknown => &mut failures.unknown,
+        } = count;
+    }
+    failures
 }
 
 /// Old senders report no cache.

@@ -89,6 +89,12 @@ pub(super) fn gone_process(identity: &ProcessIdentity) -> HostProcess {
     }
 }
 
+/// The name of a user, or its number where it has none.
+pub(super) fn user_name(uid: u32) -> Option<String> {
+    let uid = vocabulary::known_user(uid)?;
+    Some(user(uid.into()).unwrap_or_else(|| uid.to_string()))
+}
+
 fn user(uid: u64) -> Option<String> {
     let now = Instant::now();
     let mut users = lock(&USERS);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 use ttmem_event::Class;
-use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, Series, View};
+use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, ProcessView, Series, View};
 
 /// Groups of each list.
 const MAX_GROUPS: usize = 256;
@@ -15,9 +15,7 @@ const MAX_GROUPS: usize = 256;
 pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
     let mut found = Found::default();
     for process in &view.processes {
-        let identity = &process.facts.identity;
-        found.add_held(identity, &process.held(&view.series));
-        found.add_left(identity, false, &process.left_at_close());
+        found.add_process(view, process);
     }
     for departed in view.departed.iter() {
         for left in [&departed.left_at_close, &departed.left_at_exit] {
@@ -43,6 +41,14 @@ pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
     }
 }
 
+/// What a process that lives leaves behind from mark to mark.
+pub(super) fn growth_per_mark(view: &View, process: &ProcessView) -> u64 {
+    let mut found = Found::default();
+    found.add_process(view, process);
+    let growing = found.growing.iter().map(|group| group.bytes_per_step);
+    growing.fold(0, u64::saturating_add)
+}
+
 #[derive(Default)]
 struct Found {
     growing: Vec<GrowingGroup>,
@@ -50,6 +56,15 @@ struct Found {
 }
 
 impl Found {
+    fn add_process(&mut self, view: &View, process: &ProcessView) {
+        let identity = &process.facts.identity;
+        // Without marks nothing grows, and nobody has to look at its rows.
+        if process.has_marks(&view.series) {
+            self.add_held(identity, &process.held(&view.series));
+        }
+        self.add_left(identity, false, &process.left_at_close());
+    }
+
     /// What a process holds now: only growth is worth a line.
     fn add_held(&mut self, identity: &ProcessIdentity, held: &LeftBehind) {
         let groups = by_line(held);

@@ -19,6 +19,7 @@ mod http;
 mod l1map;
 mod leaks;
 mod limits;
+mod metrics;
 mod of_process;
 mod openapi;
 mod over_time;

@@ -13,6 +13,7 @@ use super::handlers::{
 };
 use super::host::{self, HostOf};
 use super::http::{Live, ReadState, Refusal, json};
+use super::metrics::{MetricsQuery, get_metrics};
 use super::openapi;
 use super::over_time::{get_allocations, get_recording, get_timeline};
 use super::page;
@@ -31,8 +32,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use ttmem_api::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH,
-    HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, OPENAPI, PEAK, PROCESSES, PROGRAMS, READY,
-    RECORDING, SNAPSHOT, TIMELINE,
+    HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, METRICS, OPENAPI, PEAK, PROCESSES, PROGRAMS,
+    READY, RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::{Audience, Device, Geometry, View};
@@ -132,6 +133,15 @@ pub(super) fn table() -> Vec<Route> {
         }
         .refuses(404, "This is a recording: nothing happens.")
         .refuses(429, "Too many readers follow the events."),
+        Route {
+            query: MetricsQuery::json_schema,
+            ..other::<String>(
+                METRICS,
+                "text/plain",
+                "What a monitoring system keeps over time",
+                get(get_metrics),
+            )
+        },
         other::<String>(
             HEALTH,
             "text/plain",
@@ -319,7 +329,7 @@ pub(super) fn parsed_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Refusal>
 
 /// Does work on a blocking thread, once there is a permit for it. Work keeps its permit though its
 /// reader may be gone, so that such work cannot pile up.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     requester: Requester,
     looks_back: bool,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
@@ -354,6 +364,16 @@ impl ReadState {
 }
 
 impl Context {
+    /// What is true now, or at the end of a recording that is replayed.
+    pub(super) fn of_now(state: ReadState, who: Principal) -> Result<Self, Refusal> {
+        Ok(Self {
+            moment: state.moment(None)?,
+            state,
+            who,
+            device: String::new(),
+        })
+    }
+
     /// What happens now, to change it.
     pub(super) fn live(&self) -> Result<&Live, Refusal> {
         let refused = || Refusal::not_allowed("this is a recording: nothing in it can be changed");

@@ -6,14 +6,15 @@
 use super::device::{Listed, Listings, device};
 use super::host::{self, HostOf};
 use super::vocabulary;
+use std::collections::BTreeMap;
 use ttmem_api::{
     Anomalies, DeviceDetail, FailureCount, HexId, IncompleteReason, LeakCandidates, Mark,
     PeakBytes, Process, ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 use ttmem_event::Class;
 use ttmem_ledger::{
-    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, IncompleteReasons, NotTracked,
-    PeakSet, ProcessIdentity, ProcessView, View,
+    DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, IncompleteReasons, Labels,
+    NotTracked, PeakSet, ProcessIdentity, ProcessView, View,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -95,6 +96,8 @@ pub(super) fn snapshot(
         server: Server {
             uptime_seconds: uptime_nanos / 1_000_000_000,
             events_applied: view.events,
+            events_lost: view.counts.lost_events,
+            events_elided: view.counts.elided_events,
             ..server
         },
         devices,
@@ -135,6 +138,17 @@ fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) ->
     let peaks = view.marks.peaks_since(index, running);
     let peaks = peaks.map(|(_mark, peaks)| peaks).collect();
     device(each, &geometry.devices[index], listed, peaks)
+}
+
+/// The figures of one device, without the lists of what processes have on it.
+pub(super) fn device_figures(view: &View, geometry: &Geometry, index: usize) -> ttmem_api::Device {
+    let each = &view.devices[index];
+    device(
+        each,
+        &geometry.devices[index],
+        Listed::default(),
+        Vec::new(),
+    )
 }
 
 /// One device, and of its processes what they have on it.
@@ -206,8 +220,7 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget, host_of: Hos
         let device = view.devices.get(*device as usize)?;
         Some(process_device(device, &held.totals))
     });
-    let reasons = IncompleteReasons::of_process(facts, account);
-    let reasons = incomplete_reasons(&reasons, &account.not_tracked());
+    let reasons = reasons_of(process);
     Process {
         state: vocabulary::process_state(facts.state),
         resyncing: facts.resyncing,
@@ -216,6 +229,7 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget, host_of: Hos
         lost_events: account.lost_events,
         elided_events: account.elided_events,
         claimed_pid: facts.claimed_pid,
+        labels: labels(&facts.labels),
         anomalies: account.anomalies.total(),
         inherited_frees: account.inherited_frees,
         leak_candidates: leak_candidates(&account.leak_candidates),
@@ -230,9 +244,24 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget, host_of: Hos
     }
 }
 
+fn reasons_of(process: &ProcessView) -> Vec<IncompleteReason> {
+    let reasons = IncompleteReasons::of_process(&process.facts, &process.account);
+    incomplete_reasons(&reasons, &process.account.not_tracked())
+}
+
+/// Whether figures of a process may not be all that it has.
+pub(super) fn is_incomplete(process: &ProcessView) -> bool {
+    !reasons_of(process).is_empty()
+}
+
+/// What totals come to now.
+pub(super) fn held_bytes(totals: &ttmem_ledger::Totals) -> PeakBytes {
+    peak_bytes(|kind| totals.gauge(kind).bytes())
+}
+
 fn process_device(device: &Device, totals: &ttmem_ledger::Totals) -> ProcessDevice {
     let (id, unique_id, scope) = identity(device);
-    let held = peak_bytes(|kind| totals.gauge(kind).bytes());
+    let held = held_bytes(totals);
     ProcessDevice {
         id,
         unique_id,
@@ -291,6 +320,7 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
         lost_events: departed.lost_events,
         elided_events: departed.elided_events,
         claimed_pid: departed.claimed_pid,
+        labels: labels(&departed.labels),
         anomalies: departed.anomalies,
         inherited_frees: departed.inherited_frees,
         leak_candidates: leak_candidates(&departed.leak_candidates),
@@ -315,6 +345,13 @@ fn incomplete_reasons(
         detail: Some(vocabulary::text(&untracked.to_string())),
     });
     reasons.chain(not_tracked).collect()
+}
+
+fn labels(labels: &Labels) -> BTreeMap<String, String> {
+    let labels = labels.iter();
+    labels
+        .map(|(key, value)| (key.to_owned(), vocabulary::text(value)))
+        .collect()
 }
 
 fn leak_candidates(held: &ttmem_ledger::Released) -> LeakCandidates {
@@ -360,6 +397,7 @@ fn identified(identity: &ProcessIdentity) -> Process {
         lost_events: 0,
         elided_events: 0,
         claimed_pid: None,
+        labels: BTreeMap::new(),
         anomalies: 0,
         inherited_frees: 0,
         leak_candidates: LeakCandidates::default(),

@@ -71,6 +71,8 @@ fn facts() -> ServerFacts {
             clients_limit: Some(4096),
             clients_refused: 1,
             events_applied: 0,
+            events_lost: 0,
+            events_elided: 0,
             log_lines_elided: 3,
         },
         errors: vec!["the log is full".to_owned()],

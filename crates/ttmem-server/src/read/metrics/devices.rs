@@ -1,0 +1,282 @@
+//! Samples of devices, out of the same documents that every reader gets.
+
+use super::exposition::{Family, LabelSet, Value};
+use super::{CLASSES, clean};
+use std::collections::HashMap;
+use ttmem_api::{ClassUsage, Device};
+
+/// Devices that have samples: more than any machine has, and few enough to send.
+const MAX_DEVICES: usize = 256;
+
+/// What a sample of each device is made of.
+type Figure = fn(&Device) -> Option<Value>;
+type ClassFigure = fn(&ClassUsage) -> Option<Value>;
+
+fn whole(figure: impl Into<Option<u64>>) -> Option<Value> {
+    figure.into().map(Value::Whole)
+}
+
+/// Whether the senders of a device report what their caches and programs do.
+fn reports_caches(device: &Device) -> bool {
+    device.caches.program_cache_hits.is_some()
+}
+
+const OF_CLASSES: [(&str, &str, ClassFigure); 6] = [
+    (
+        "device_capacity",
+        "What the allocators of a device can hand out",
+        |class| whole(class.capacity_bytes),
+    ),
+    (
+        "device_charged",
+        "What the allocators of a device have handed out",
+        |class| whole(class.charged_bytes),
+    ),
+    (
+        "device_requested",
+        "What was asked for of what the allocators have handed out",
+        |class| whole(class.requested_bytes),
+    ),
+    (
+        "device_peak",
+        "The most that was charged at once",
+        |class| whole(class.peak_bytes),
+    ),
+    (
+        "device_free",
+        "What is not taken of the capacity",
+        |class| whole(class.free_bytes()),
+    ),
+    (
+        "device_largest_fit",
+        "The largest request that would be granted now",
+        |class| whole(class.largest_fit_bytes()),
+    ),
+];
+
+const SIZES: [(&str, &str, Figure); 4] = [
+    ("device_l1_physical", "L1 of all compute cores", |device| {
+        whole(device.l1.physical_bytes)
+    }),
+    (
+        "device_l1_occupied",
+        "L1 that is reserved, or taken by buffers or resident circular buffers",
+        |device| whole(device.l1.occupied_bytes),
+    ),
+    (
+        "device_cb_resident",
+        "Circular buffers of the programs that ran last on each core",
+        |device| whole(device.cb.resident_bytes),
+    ),
+    (
+        "device_cb_headroom",
+        "What is left between circular buffers and the lowest L1 buffer, where it is least",
+        |device| device.cb_headroom_bytes.map(Value::Signed),
+    ),
+];
+
+const COUNTS: [(&str, &str, Figure); 9] = [
+    (
+        "device_clashes",
+        "Programs whose storage would have overlapped memory in use",
+        |device| whole(device.failures.clash),
+    ),
+    (
+        "device_config_ring_stalls",
+        "Waits for room in a kernel config ring",
+        |device| reports_caches(device).then_some(Value::Whole(device.ring_stalls)),
+    ),
+    (
+        "device_dispatches",
+        "Programs that were dispatched",
+        |device| reports_caches(device).then_some(Value::Whole(device.dispatches)),
+    ),
+    (
+        "device_program_cache_hits",
+        "Operations that found their program",
+        |device| whole(device.caches.program_cache_hits),
+    ),
+    (
+        "device_program_cache_misses",
+        "Operations that built their program",
+        |device| whole(device.caches.program_cache_misses),
+    ),
+    (
+        "device_binary_reuses",
+        "Runs that found their binaries on the device",
+        |device| whole(device.caches.binary_reuses),
+    ),
+    (
+        "device_prefetch_hits",
+        "Runs that found their commands in the prefetcher",
+        |device| whole(device.caches.prefetch_hits),
+    ),
+    (
+        "device_jit_disk_hits",
+        "Kernels that were found compiled on disk",
+        |device| whole(device.caches.jit_disk_hits),
+    ),
+    (
+        "device_jit_disk_misses",
+        "Kernels that had to be compiled",
+        |device| whole(device.caches.jit_disk_misses),
+    ),
+];
+
+/// The devices that have samples, those in use before all others, and how many have none.
+pub(super) fn chosen(count: usize, is_in_use: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
+    let (used, idle): (Vec<usize>, Vec<usize>) = (0..count).partition(|index| is_in_use(*index));
+    let mut chosen: Vec<usize> = used.into_iter().chain(idle).take(MAX_DEVICES).collect();
+    chosen.sort_unstable();
+    let left_out = count - chosen.len();
+    (chosen, left_out)
+}
+
+pub(super) fn families(devices: &[Device]) -> Vec<Family> {
+    let names = names(devices);
+    let named = || names.iter().zip(devices);
+    let mut families = vec![info(devices, &names)];
+    for (name, help, figure) in OF_CLASSES {
+        let mut family = Family::bytes(name, help);
+        for (label, device) in named() {
+            let classes = [device.dram, device.l1, device.l1_small, device.trace];
+            for (class, usage) in CLASSES.into_iter().zip(&classes) {
+                family.add(labels(label, Some(("class", class))), figure(usage));
+            }
+        }
+        families.push(family);
+    }
+    for (name, help, figure) in SIZES {
+        let mut family = Family::bytes(name, help);
+        for (label, device) in named() {
+            family.add(labels(label, None), figure(device));
+        }
+        families.push(family);
+    }
+    let mut kernels = Family::bytes("device_kernel", "Kernel code of live programs, by kind");
+    let mut failures = Family::counter("device_failures", "What failed, by what it came down to");
+    for (label, device) in named() {
+        let kernel = &device.kernel;
+        for (kind, bytes) in [
+            ("application", kernel.application_bytes),
+            ("fabric", kernel.fabric_bytes),
+            ("dispatch", kernel.dispatch_bytes),
+            ("unknown", kernel.unknown_bytes),
+        ] {
+            kernels.add(labels(label, Some(("kind", kind))), Value::Whole(bytes));
+        }
+        let failed = &device.failures;
+        for (verdict, count) in [
+            ("capacity", failed.capacity),
+            ("fragmentation", failed.fragmentation),
+            ("clash", failed.clash),
+            ("region_too_small", failed.region_too_small),
+            ("unknown", failed.unknown),
+        ] {
+            let labels = labels(label, Some(("verdict", verdict)));
+            failures.add(labels, Value::Whole(count));
+        }
+    }
+    families.extend([kernels, failures]);
+    for (name, help, figure) in COUNTS {
+        let mut family = Family::counter(name, help);
+        for (label, device) in named() {
+            family.add(labels(label, None), figure(device));
+        }
+        families.push(family);
+    }
+    families
+}
+
+fn labels(device: &str, second: Option<(&'static str, &str)>) -> LabelSet {
+    let mut labels = Vec::with_capacity(2);
+    labels.push(("device", device.to_owned()));
+    labels.extend(second.map(|(key, value)| (key, value.to_owned())));
+    labels
+}
+
+fn info(devices: &[Device], names: &[String]) -> Family {
+    let mut family = Family::gauge("device_info", "A device, and what it is");
+    for (device, name) in devices.iter().zip(names) {
+        let known = [
+            ("device", Some(name.clone())),
+            ("key", Some(key(device))),
+            ("board", device.board.clone()),
+            ("arch", device.arch.clone()),
+        ];
+        let known = known.into_iter();
+        let labels = known.filter_map(|(label, value)| Some((label, clean(&value?))));
+        family.add(labels.collect(), Value::Whole(1));
+    }
+    family
+}
+
+/// What tells a device from all others: the chip's own id, or its number and the set in which that counts.
+fn key(device: &Device) -> String {
+    match (device.unique_id, &device.scope) {
+        (Some(unique_id), _scope) => unique_id.to_string(),
+        (None, Some(scope)) => format!("{}@{scope}", device.id),
+        (None, None) => device.id.to_string(),
+    }
+}
+
+/// What each device is called: its number, unless others have it as well.
+fn names(devices: &[Device]) -> Vec<String> {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for device in devices {
+        *counts.entry(device.id).or_default() += 1;
+    }
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    let names = devices.iter().map(|device| {
+        let name = match (counts.get(&device.id), device.unique_id, &device.scope) {
+            (Some(1) | None, ..) => device.id.to_string(),
+            (_, Some(unique_id), _) => format!("{}@{unique_id}", device.id),
+            (_, None, Some(scope)) => clean(&format!("{}@{scope}", device.id)),
+            (_, None, None) => device.id.to_string(),
+        };
+        // Sets that differ only beyond what is shown of them.
+        let times = taken.entry(name.clone()).or_default();
+        *times += 1;
+        match times {
+            1 => name,
+            times => format!("{name}#{times}"),
+        }
+    });
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ttmem_api::HexId;
+
+    #[test]
+    fn a_device_is_called_by_its_number_unless_others_are() {
+        let device = |id, unique_id: Option<u64>, scope: Option<&str>| Device {
+            id,
+            unique_id: unique_id.map(HexId),
+            scope: scope.map(str::to_owned),
+            ..Device::default()
+        };
+        let long = "4,".repeat(200);
+        let devices = [
+            device(0, Some(7), None),
+            device(1, Some(8), None),
+            device(1, None, Some("2,3")),
+            device(1, None, None),
+            device(1, None, Some(&long)),
+            device(1, None, Some(&format!("{long}5"))),
+        ];
+        let names = names(&devices);
+        assert_eq!(names[..4], ["0", &format!("1@{}", HexId(8)), "1@2,3", "1"]);
+        assert_eq!(names[5], format!("{}#2", names[4]));
+    }
+
+    #[test]
+    fn devices_in_use_come_first_and_not_too_many() {
+        assert_eq!(chosen(3, |_index| false), (vec![0, 1, 2], 0));
+        let (found, left_out) = chosen(1000, |index| index >= 900);
+        assert_eq!((found.len(), left_out), (MAX_DEVICES, 1000 - MAX_DEVICES));
+        assert!((900..1000).all(|index| found.contains(&index)));
+    }
+}

@@ -127,6 +127,8 @@ export interface Process {
   source: string;
   incomplete: boolean;
   incomplete_reasons: { reason: string; count: number; detail: string | null }[];
+  /** Of where it runs, as it says; servers of the first version send none. */
+  labels?: Record<string, string>;
   anomalies: number;
   devices: ProcessDevice[];
   released: Released | null;

@@ -25,6 +25,7 @@ impl WireClient {
             source: Source::Client,
             name,
             visible_devices: "",
+            labels: vec![],
         };
         Frame::put_hello(&mut bytes, &hello);
         Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);

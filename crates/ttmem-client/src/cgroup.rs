@@ -96,10 +96,15 @@ fn left_in(folder: &Path, files: &Files) -> Option<u64> {
 }
 
 /// The beginning of a file, if it is text.
-fn read(path: &Path) -> Option<String> {
+pub(crate) fn read(path: &Path) -> Option<String> {
+    String::from_utf8(read_bytes(path, LONGEST_FILE)?).ok()
+}
+
+/// So many bytes of the beginning of a file.
+pub(crate) fn read_bytes(path: &Path, most: usize) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let mut bytes = vec![0; LONGEST_FILE];
+    let mut bytes = vec![0; most];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&file, rest) {
@@ -110,7 +115,7 @@ fn read(path: &Path) -> Option<String> {
         }
     }
     bytes.truncate(filled);
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub struct Config {
     pub name: Option<String>,
     /// The visible-device set that logical ids are counted in; `None` = `TT_VISIBLE_DEVICES`.
     pub visible_devices: Option<String>,
+    /// Labels of the process besides those that are found: `key=value` between commas.
+    pub labels: Option<String>,
     /// Events that are kept while the server is slow or away; beyond it, history is elided.
     pub history_events: usize,
     /// How long a thread whose ring is full waits for the pump before its event is lost. One that
@@ -53,6 +55,7 @@ impl Default for Config {
             source: Source::Client,
             name: None,
             visible_devices: None,
+            labels: None,
             // 32 MiB: five seconds at a hundred thousand events per second.
             history_events: 512 << 10,
             // Far longer than the pump takes: with a million live buffers a table of its account
@@ -70,7 +73,7 @@ impl Default for Config {
 impl Config {
     /// The defaults, changed by the environment.
     ///
-    /// `TTMEM_SOCKET`, `TTMEM_NAME`, `TTMEM_HISTORY_EVENTS`, `TTMEM_RING_EVENTS`,
+    /// `TTMEM_SOCKET`, `TTMEM_NAME`, `TTMEM_LABELS`, `TTMEM_HISTORY_EVENTS`, `TTMEM_RING_EVENTS`,
     /// `TTMEM_RING_MEMORY_MIB`, `TTMEM_FULL_RING_WAIT_MS`, `TTMEM_TRUST_UID` and `TTMEM_CLOCK`; a
     /// value that makes no sense is as good as none.
     #[must_use]
@@ -94,6 +97,7 @@ impl Config {
                 .map(PathBuf::from),
             name: text("TTMEM_NAME"),
             visible_devices: text("TT_VISIBLE_DEVICES"),
+            labels: text("TTMEM_LABELS"),
             history_events: count("TTMEM_HISTORY_EVENTS").unwrap_or(default.history_events),
             full_ring_wait: number("TTMEM_FULL_RING_WAIT_MS")
                 .map_or(default.full_ring_wait, Duration::from_millis),

@@ -17,6 +17,7 @@ mod config;
 mod forward;
 mod futex;
 mod host;
+mod labels;
 mod local;
 mod own_account;
 mod pump;

@@ -178,8 +178,11 @@ impl Ledger {
 
     /// Leaves out what processes said of where they run.
     pub fn leave_out_labels(&mut self) {
-        for index in 0..self.processes.len() {
-            self.set_labels(u32::try_from(index).unwrap_or(u32::MAX), Labels::default());
+        for (index, process) in (0..).zip(&mut self.processes) {
+            if let Some(process) = process {
+                process.facts.labels = Labels::default();
+                self.process_views.change(index);
+            }
         }
         for departed in Arc::make_mut(&mut self.departed) {
             departed.labels = Labels::default();

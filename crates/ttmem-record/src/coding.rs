@@ -11,8 +11,8 @@ use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter};
 use ttmem_event::{Class, CoreSet, Definition, Event, Source};
 use ttmem_ledger::{
-    Anomaly, Capacity, ComputeL1, Departure, DeviceFacts, IncompleteReason, ProcessIdentity,
-    ProcessState, Resync,
+    Anomaly, Capacity, ComputeL1, Departure, DeviceFacts, IncompleteReason, Labels,
+    ProcessIdentity, ProcessState, Resync,
 };
 
 pub(crate) type Record = [u8; EVENT_BYTES];
@@ -30,6 +30,7 @@ const BEGIN_RESYNC: u8 = 10;
 const RESYNC: u8 = 11;
 const DEPART: u8 = 12;
 const SET_MARK: u8 = 13;
+const SET_LABELS: u8 = 14;
 
 const STATES: [ProcessState; 3] = [
     ProcessState::Live,
@@ -60,6 +61,7 @@ pub(crate) fn put_entry(out: &mut Vec<u8>, step: u64, input: &Input) {
         Input::Resync { .. } => RESYNC,
         Input::Depart { .. } => DEPART,
         Input::SetMark { .. } => SET_MARK,
+        Input::SetLabels { .. } => SET_LABELS,
     };
     out.push(kind);
     put_number(out, step);
@@ -76,6 +78,14 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
         } => {
             put_identity(out, identity);
             out.extend_from_slice(&claimed_pid.to_le_bytes());
+        }
+        Input::SetLabels { process, labels } => {
+            number((*process).into());
+            number(labels.iter().count() as u64);
+            for (key, value) in labels.iter() {
+                put_bytes(out, key.as_bytes());
+                put_bytes(out, value.as_bytes());
+            }
         }
         Input::SetState {
             process,
@@ -241,6 +251,15 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
             number: cursor.number()?,
             name: cursor.text()?,
         },
+        SET_LABELS => {
+            let process = cursor.small()?;
+            let labels = cursor.list(|cursor| Some((cursor.text()?, cursor.text()?)))?;
+            let labels = labels.iter().map(|(key, value)| (&**key, &**value));
+            Input::SetLabels {
+                process,
+                labels: Labels::new(labels),
+            }
+        }
         _unknown => return None,
     };
     Some((step, input))

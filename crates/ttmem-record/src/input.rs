@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{
-    Anomaly, Departure, DeviceFacts, Effect, IncompleteReason, Ledger, ProcessIdentity,
+    Anomaly, Departure, DeviceFacts, Effect, IncompleteReason, Labels, Ledger, ProcessIdentity,
     ProcessState, Resync,
 };
 
@@ -18,6 +18,11 @@ pub enum Input {
     Join {
         identity: ProcessIdentity,
         claimed_pid: i64,
+    },
+    /// What a process says of where it runs.
+    SetLabels {
+        process: u32,
+        labels: Labels,
     },
     SetState {
         process: u32,
@@ -120,6 +125,7 @@ impl Input {
                     ledger.set_claimed_pid(process, *claimed_pid);
                 }
             }
+            Self::SetLabels { process, labels } => ledger.set_labels(*process, labels.clone()),
             Self::SetState {
                 process,
                 state,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_event::Definition;
 use ttmem_event::catalogue::BoardKind;
-use ttmem_ledger::{ProcessIdentity, Resync};
+use ttmem_ledger::{Labels, ProcessIdentity, Resync};
 
 /// Texts whose placeholders are remembered; beyond, a text that comes again gets another one.
 const MAX_TEXTS: usize = 1 << 20;
@@ -53,6 +53,10 @@ impl Redaction {
                     ..identity.clone()
                 },
                 claimed_pid: *claimed_pid,
+            },
+            Input::SetLabels { process, .. } => Input::SetLabels {
+                process: *process,
+                labels: Labels::default(),
             },
             Input::Define {
                 process,

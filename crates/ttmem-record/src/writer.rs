@@ -546,7 +546,10 @@ pub(crate) fn instant(before: u64, event_time: u64, applied: u64) -> u64 {
 fn load(state: &[u8], redaction: Option<&mut Redaction>) -> Result<Ledger, LoadError> {
     match redaction {
         Some(redaction) => {
-            Ledger::load_renamed(state, Limits::default(), |text| redaction.text(text))
+            let rename = |text: &str| redaction.text(text);
+            let mut ledger = Ledger::load_renamed(state, Limits::default(), rename)?;
+            ledger.leave_out_labels();
+            Ok(ledger)
         }
         None => Ledger::load(state, Limits::default()),
     }

@@ -116,6 +116,7 @@ fn put_greeting_as(bytes: &mut Vec<u8>, instance: [u8; 16], source: Source) {
         source,
         name: "e2e",
         visible_devices: "",
+        labels: vec![],
     };
     Frame::put_hello(bytes, &hello);
     Frame::put_clock(bytes, &Clock::UNIX_NANOS);

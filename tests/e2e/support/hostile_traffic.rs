@@ -139,6 +139,7 @@ fn frames(random: &mut Random) -> (Vec<u8>, u64) {
         source: Source::Client,
         name: "\u{1b}[31mhostile\n",
         visible_devices: "",
+        labels: vec![],
     };
     Frame::put_hello(&mut bytes, &hello);
     Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);

@@ -1,11 +1,11 @@
 /** Which processes use the devices, and what does each hold where? */
 
 import type { Process, ProcessDevice } from "../api";
-import { h, panel, setText, titleOf } from "../dom";
+import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { incomplete } from "../figures";
 import { bytes, clock, count, counted, onDevices } from "../format";
-import { byDram, dram, processColumns } from "../parts";
+import { byDram, dram, processColumns, Toolbar } from "../parts";
 import { Table, type Column } from "../table";
 import { finds, type Context, type View } from "../view";
 
@@ -20,12 +20,48 @@ const DEVICE_COLUMNS: Column<ProcessDevice>[] = [
   { title: "BUFFERS", numeric: true, text: (row) => count(row.buffers) },
 ];
 
+/** Labels that processes are grouped by. */
+const WAYS = [
+  ["each", "each process"],
+  ["job", "by job"],
+  ["rank", "by rank"],
+] as const;
+
+type Way = (typeof WAYS)[number][0];
+
+const way = (param: string | undefined): Way => WAYS.find(([name]) => name === param)?.[0] ?? "each";
+
+/** Processes that have one value of a label. */
+export interface Group {
+  value: string | null;
+  processes: Process[];
+}
+
+/** Processes by a label, the group that holds most first; those without it last. */
+export function grouped(processes: Process[], label: string): Group[] {
+  const groups = new Map<string | null, Process[]>();
+  for (const process of processes) {
+    const value = process.labels?.[label] ?? null;
+    groups.set(value, [...(groups.get(value) ?? []), process]);
+  }
+  const held = (group: Group) => group.processes.reduce((sum, process) => sum + dram(process), 0);
+  const all = [...groups].map(([value, members]) => ({ value, processes: members }));
+  return all.sort((one, other) => Number(one.value === null) - Number(other.value === null) || held(other) - held(one));
+}
+
+/** What a process says of where it runs, in a line. */
+const labelsOf = (process: Process): string | null => {
+  const pairs = Object.entries(process.labels ?? {}).map(([name, value]) => `${name} ${value}`);
+  return pairs.length === 0 ? null : pairs.join(", ");
+};
+
 const key = (process: Process) => process.instance ?? String(process.pid);
 
 export class Processes implements View {
   readonly keys: [string, string][] = [
     ["Enter", "what a process holds on each device"],
     ["/", "find"],
+    ["b", "by job, by rank"],
   ];
   readonly words = ["charged", "peak", "held at exit", "incomplete", "anomalies", "checked"];
   readonly element: HTMLElement;
@@ -33,6 +69,10 @@ export class Processes implements View {
   private readonly devices = new Table<ProcessDevice>("what the process holds on each device", DEVICE_COLUMNS, (row) =>
     this.context().set({ view: "device", params: { device: String(row.id) } }),
   );
+  private readonly groups: Table<Group>;
+  private readonly grouping: HTMLElement;
+  private label: Way = "each";
+  private readonly toolbar = new Toolbar();
   private readonly list: HTMLElement;
   private readonly detail: HTMLElement;
   private readonly facts = h("p", { class: "facts" });
@@ -41,9 +81,31 @@ export class Processes implements View {
     const columns = processColumns();
     columns.splice(6, 0, { title: "HOST MEMORY", numeric: true, text: (row) => bytes(row.host?.rss_bytes ?? null) });
     this.table = new Table("processes", columns, (row) => this.context().set({ params: { pid: key(row) } }));
+    const sum = (group: Group, of: (on: ProcessDevice) => number) =>
+      group.processes.reduce((all, process) => all + process.devices.reduce((part, on) => part + of(on), 0), 0);
+    this.groups = new Table<Group>(
+      "processes by what they say of where they run",
+      [
+        { title: "GROUP", grows: true, text: (group) => (group.value === null ? `no ${this.label}` : `${this.label} ${group.value}`) },
+        { title: "PROCESSES", numeric: true, text: (group) => count(group.processes.length) },
+        { title: "DRAM", numeric: true, text: (group) => bytes(sum(group, (on) => on.dram_bytes)) },
+        { title: "L1 BUFFERS", numeric: true, text: (group) => bytes(sum(group, (on) => on.l1_bytes)) },
+      ],
+      (group) => this.context().set({ params: { find: group.value === null ? null : `${this.label} ${group.value}` } }),
+    );
+    this.grouping = panel("Groups", this.groups.element);
     this.list = panel("Processes", this.table.element);
     this.detail = panel("Process", this.facts, this.devices.element);
-    this.element = h("div", { class: "view" }, this.list, this.detail);
+    this.element = h("div", { class: "view" }, this.toolbar.element, this.grouping, this.list, this.detail);
+  }
+
+  /** `b` goes around: no groups, by job, by rank. */
+  key(pressed: string, { params, set }: Context): boolean {
+    if (pressed !== "b") return false;
+    const ways = WAYS.map(([way]) => way);
+    const next = ways[(ways.indexOf(way(params["by"])) + 1) % ways.length] ?? "each";
+    set({ params: { by: next === "each" ? null : next } });
+    return true;
   }
 
   needs(): Need[] {
@@ -53,7 +115,17 @@ export class Processes implements View {
   render({ snapshot, params }: Context): void {
     if (!snapshot) return;
     const all = byDram(snapshot.processes);
-    const shown = all.filter((each) => finds(params["find"], each.pid, each.name, each.host?.command, each.host?.user));
+    const shown = all.filter((each) => finds(params["find"], each.pid, each.name, each.host?.command, each.host?.user, labelsOf(each)));
+    const by = way(params["by"]);
+    const labelled = all.some((each) => each.labels?.["job"] !== undefined || each.labels?.["rank"] !== undefined);
+    this.toolbar.element.hidden = !labelled && by === "each";
+    this.toolbar.update(by, () => [choice("group", WAYS, by, (value) => this.context().set({ params: { by: value === "each" ? null : value } }))]);
+    this.label = by;
+    this.grouping.hidden = by === "each";
+    if (by !== "each") {
+      setText(titleOf(this.grouping), `Processes by ${this.label}`);
+      this.groups.update(grouped(shown, this.label));
+    }
     const chosen = shown.find((each) => key(each) === params["pid"]) ?? shown[0];
     const sum = shown.reduce((total, each) => total + dram(each), 0);
     setText(titleOf(this.list), `${counted(shown.length, "process", "processes")}: DRAM ${onDevices(sum, snapshot.devices.length)}`);
@@ -65,6 +137,7 @@ export class Processes implements View {
     const facts = [
       chosen.host?.user,
       chosen.host?.command,
+      labelsOf(chosen),
       chosen.start_time === null ? null : `started ${clock(chosen.start_time, snapshot.time)} UTC`,
       `source ${chosen.source}`,
       chosen.anomalies > 0 ? counted(chosen.anomalies, "anomaly", "anomalies") : null,

@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::clock::Calibration;
 use crate::config::Config;
 use crate::host;
+use crate::labels;
 use crate::trust;
 use std::time::{Duration, Instant};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
@@ -54,6 +55,8 @@ pub(super) struct Link {
     pause: Duration,
     resyncs: u64,
     complained: bool,
+    /// What this process says of where it runs, once it was looked for.
+    labels: Option<Vec<(String, String)>>,
 }
 
 #[derive(Debug)]
@@ -142,6 +145,7 @@ impl Link {
             pause: FIRST_PAUSE,
             resyncs: 0,
             complained: false,
+            labels: None,
         }
     }
 
@@ -243,12 +247,18 @@ impl Link {
         let visible = visible.or_else(|| std::env::var("TT_VISIBLE_DEVICES").ok());
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let name = client.config.name.clone().or_else(host::program_name);
+        let found = || labels::found(client.config.labels.as_deref());
+        let labels = self.labels.get_or_insert_with(found);
         let hello = Hello {
             instance: client.instance,
             pid: pid.cast_unsigned(),
             source: client.config.source,
             name: name.as_deref().unwrap_or(""),
             visible_devices: visible.as_deref().unwrap_or(""),
+            labels: labels
+                .iter()
+                .map(|(key, value)| (&**key, &**value))
+                .collect(),
         };
         Frame::put_hello(&mut self.out, &hello);
         // Events that the server finds after a death in the next moment have no other.

@@ -28,7 +28,7 @@ enumerations! {
 }
 
 /// Who a client is. The server believes the kernel about the pid, not this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// Random; new for every program start and every fork.
     pub instance: [u8; 16],
@@ -39,6 +39,8 @@ pub struct Hello<'a> {
     pub name: &'a str,
     /// The visible-device set that logical ids are counted in; empty = all.
     pub visible_devices: &'a str,
+    /// Keys and values of where it runs, as it says; of very many the first.
+    pub labels: Vec<(&'a str, &'a str)>,
 }
 
 /// How ticks of a client's clock become nanoseconds since the epoch.
@@ -209,6 +211,8 @@ const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES as usize;
 const PIECE_BYTES: usize = 64 << 10;
 const _: () = assert!(PIECE_BYTES + MAX_DEFINITION_BYTES <= MAX_PAYLOAD_BYTES);
 const RING_POSITION_BYTES: usize = 16;
+/// Labels of a hello that are read; what follows them is not.
+const MAX_LABELS: usize = 64;
 /// What is left of the longest payload after the sequence number.
 const EVENTS_PER_FRAME: usize = (MAX_PAYLOAD_BYTES - 8) / EVENT_BYTES;
 
@@ -291,13 +295,26 @@ fn decode_hello(mut body: Cursor<'_>) -> Result<Hello<'_>, DecodeFrameError> {
     let source = body.u8()?;
     let source = Source::from_code(source).ok_or_else(|| body.invalid("source"))?;
     let _reserved = body.take(3)?;
+    let (name, visible_devices) = (body.text("name")?, body.text("visible devices")?);
     Ok(Hello {
         instance,
         pid,
         source,
-        name: body.text("name")?,
-        visible_devices: body.text("visible devices")?,
+        name,
+        visible_devices,
+        labels: decode_labels(body)?,
     })
+}
+
+/// Labels, which hellos of the first clients do not have.
+fn decode_labels(mut body: Cursor<'_>) -> Result<Vec<(&str, &str)>, DecodeFrameError> {
+    let mut labels = Vec::new();
+    if !body.is_at_end() {
+        for _label in 0..usize::from(body.u16()?).min(MAX_LABELS) {
+            labels.push((body.text("label")?, body.text("label")?));
+        }
+    }
+    Ok(labels)
 }
 
 fn decode_drained(mut body: Cursor<'_>) -> Result<Vec<RingPosition>, DecodeFrameError> {
@@ -335,6 +352,14 @@ impl Frame<'_> {
             out.extend_from_slice(&[hello.source.code(), 0, 0, 0]);
             put_text(out, hello.name);
             put_text(out, hello.visible_devices);
+            let labels = hello.labels.iter().take(MAX_LABELS);
+            if let Ok(count @ 1..) = u16::try_from(labels.len()) {
+                out.extend_from_slice(&count.to_le_bytes());
+            }
+            for (key, value) in labels {
+                put_text(out, key);
+                put_text(out, value);
+            }
         });
     }
 

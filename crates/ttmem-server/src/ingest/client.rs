@@ -13,7 +13,7 @@ use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
 use ttmem_event::{Definition, Event, EventKind};
-use ttmem_ledger::{Anomaly, ProcessIdentity};
+use ttmem_ledger::{Anomaly, Labels, ProcessIdentity};
 use ttmem_ring::MAX_RINGS;
 
 /// Descriptors that may wait for their frames: a read ends with the message that brings one, so
@@ -48,7 +48,7 @@ pub(super) enum FrameOutcome {
     /// It introduced itself: the caller finds its process and sets [`ClientProtocol::progress`].
     ///
     /// As the client claims, with its pid; the kernel's credentials complete it.
-    Hello(ProcessIdentity, u32),
+    Hello(ProcessIdentity, u32, Labels),
     Goodbye,
 }
 
@@ -171,7 +171,8 @@ impl ClientProtocol {
                     command: "".into(),
                     visible_devices: hello.visible_devices.into(),
                 };
-                return Ok(FrameOutcome::Hello(identity, hello.pid));
+                let labels = labels_of(&hello.labels);
+                return Ok(FrameOutcome::Hello(identity, hello.pid, labels));
             };
             if self.resync.is_none() || matches!(frame, Frame::ResyncEnd(_)) {
                 self.completed += 1;
@@ -282,6 +283,15 @@ impl ClientProtocol {
                 descriptor,
             }));
     }
+}
+
+/// What a client says of where it runs, as far as it can be shown.
+fn labels_of(said: &[(&str, &str)]) -> Labels {
+    let shown = said
+        .iter()
+        .filter_map(|(key, value)| Some((*key, peer::printable(value.as_bytes())?)));
+    let shown: Vec<(&str, String)> = shown.collect();
+    Labels::new(shown.iter().map(|(key, value)| (*key, value.as_str())))
 }
 
 impl Resync {

@@ -12,7 +12,7 @@ use rustix::event::epoll::EventFlags;
 use std::time::Instant;
 use ttmem_event::Source;
 use ttmem_event::wire::{Frame, Welcome};
-use ttmem_ledger::{Departure, IncompleteReason, ProcessIdentity, ProcessState};
+use ttmem_ledger::{Departure, IncompleteReason, Labels, ProcessIdentity, ProcessState};
 
 impl Ingest {
     /// Finds or adds the process behind an old client's connection.
@@ -58,7 +58,7 @@ impl Ingest {
         &mut self,
         number: SessionNumber,
         identity: ProcessIdentity,
-        claimed_pid: u32,
+        (claimed_pid, labels): (u32, Labels),
         now: Instant,
     ) -> Result<(), String> {
         let mut peer = self.peer(number)?;
@@ -89,6 +89,9 @@ impl Ingest {
             }
         }
         let process = self.find_or_join(number, key, peer, identity, claimed_pid.into())?;
+        if !labels.is_empty() {
+            self.send_for(process, ProcessCommand::Labels(labels));
+        }
         // Only one connection speaks for an instance: the newest.
         let earlier = self.sessions_of(process);
         self.attach(number, process);

@@ -209,8 +209,8 @@ impl Ingest {
             }
             match outcome.map_err(|error| (RefusalCode::Protocol, error.to_string()))? {
                 FrameOutcome::Consumed => return Ok(()),
-                FrameOutcome::Hello(identity, claimed_pid) => self
-                    .welcome(number, identity, claimed_pid, now)
+                FrameOutcome::Hello(identity, claimed_pid, labels) => self
+                    .welcome(number, identity, (claimed_pid, labels), now)
                     .map_err(|reason| (RefusalCode::Full, reason))?,
                 FrameOutcome::Goodbye => {
                     if let Some(process) = process {

@@ -64,6 +64,7 @@ impl Client {
             source: Source::Client,
             name: "tester",
             visible_devices: "",
+            labels: vec![],
         };
         Frame::put_hello(&mut bytes, &hello);
         let mut stream = connect(path);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{
-    Anomaly, Departure, Holder, IncompleteReason, Leaving, ProcessIdentity, ProcessState, Released,
-    Resync, Resyncing,
+    Anomaly, Departure, Holder, IncompleteReason, Labels, Leaving, ProcessIdentity, ProcessState,
+    Released, Resync, Resyncing,
 };
 
 /// A process, as the sessions count them; never reused.
@@ -61,6 +61,8 @@ pub(crate) enum ProcessCommand {
     Events(Reports),
     /// What it left in its memory, to be read and applied after its death.
     Recover(Box<Recovery>),
+    /// What it says of where it runs.
+    Labels(Labels),
     /// Reports that were refused while they were read, and how many.
     Refuse(Anomaly, u64),
     /// Events that nobody will ever see.

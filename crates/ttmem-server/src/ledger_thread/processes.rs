@@ -42,6 +42,13 @@ impl LedgerThread {
                     _unchanged => {}
                 }
             }
+            ProcessCommand::Labels(labels) => {
+                self.ledger.set_labels(slot, labels.clone());
+                self.record(|| Input::SetLabels {
+                    process: slot,
+                    labels,
+                });
+            }
             ProcessCommand::Define(definitions) => {
                 units += DEFINITION_UNITS * definitions.len() as u64;
                 for definition in &definitions {

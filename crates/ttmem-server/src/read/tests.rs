@@ -5,6 +5,7 @@ mod documents;
 mod hostility;
 mod leaks;
 mod maps;
+mod metrics;
 mod moments;
 mod openapi;
 mod page;

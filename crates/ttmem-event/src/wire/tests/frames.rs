@@ -172,6 +172,7 @@ fn long_texts_are_cut_at_a_character() {
         source: Source::Model,
         name: &long,
         visible_devices: "",
+        labels: vec![],
     };
     let mut bytes = Vec::new();
     Frame::put_hello(&mut bytes, &hello);

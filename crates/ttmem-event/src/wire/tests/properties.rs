@@ -118,14 +118,17 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
         any::<u32>(),
         select(Source::ALL),
         any::<[String; 2]>(),
+        proptest::collection::vec(any::<(String, String)>(), 0..4),
     );
-    let hello = hello.prop_map(|(instance, pid, source, [name, visible_devices])| {
+    let hello = hello.prop_map(|(instance, pid, source, [name, visible_devices], labels)| {
+        let labels = labels.iter().map(|(key, value)| (&**key, &**value));
         let hello = Hello {
             instance,
             pid,
             source,
             name: &name,
             visible_devices: &visible_devices,
+            labels: labels.collect(),
         };
         put(|out| Frame::put_hello(out, &hello))
     });

@@ -134,6 +134,15 @@ fn frame(name: &str) -> Frame<'static> {
             source: Source::Client,
             name: "python3",
             visible_devices: "0,2",
+            labels: vec![],
+        }),
+        "hello-with-labels" => Frame::Hello(Hello {
+            instance: [0xA0; 16],
+            pid: 7,
+            source: Source::Attached,
+            name: "",
+            visible_devices: "",
+            labels: vec![("job", "91"), ("rank", "")],
         }),
         "clock" => Frame::Clock(Clock {
             ticks: 0x0102_0304_0506_0708,

@@ -310,6 +310,7 @@ impl World {
             claimed_pid: None,
             anomalies: if self.busy { u64::from(place % 2) } else { 0 },
             names_hidden: false,
+            labels: BTreeMap::new(),
             inherited_frees: 0,
             leak_candidates: LeakCandidates {
                 buffers: u64::from(place % 4 == 1) * 3,

@@ -1,5 +1,6 @@
 //! The columns of the table, and the cells of a row.
 
+use super::grouped::Group;
 use super::held::{command, remarks, state, user};
 use crate::data::Data;
 use crate::format::{bytes, ids, short_duration};
@@ -121,6 +122,36 @@ pub(super) fn process_cells(
         Cell::faint(known(age.map(short_duration), theme)),
         Cell::inked(state, state_ink),
         Cell::faint(remarks.join(", ")),
+    ]
+}
+
+/// The cells of a heading: what all processes of a group hold together.
+pub(super) fn group_cells(group: &Group, processes: &[Process]) -> Vec<Cell> {
+    let size = |of: fn(&ProcessDevice) -> u64| {
+        let members = group.members.iter();
+        let members = members.filter_map(|place| processes.get(*place));
+        let sum = members.fold(0, |sum: u64, process| {
+            sum.saturating_add(held(&process.devices, of))
+        });
+        Cell::inked(bytes(sum), Ink::Strong)
+    };
+    let blank = || Cell::faint("");
+    vec![
+        blank(),
+        blank(),
+        Cell::inked(group.title.clone(), Ink::Strong),
+        blank(),
+        size(|on| on.dram_bytes),
+        blank(),
+        blank(),
+        blank(),
+        size(|on| on.l1_bytes),
+        size(|on| on.l1_small_bytes),
+        size(|on| on.trace_bytes),
+        blank(),
+        blank(),
+        blank(),
+        blank(),
     ]
 }
 

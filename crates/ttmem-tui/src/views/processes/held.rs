@@ -95,6 +95,8 @@ pub(super) fn described(process: &Process) -> String {
     words.extend(user(process));
     words.extend(process.name.clone());
     words.extend(command(process).map(str::to_owned));
+    let labels = process.labels.iter();
+    words.extend(labels.map(|(key, value)| format!("{key} {value}")));
     words.extend([process.state.as_str().to_owned(), state(process).0]);
     words.extend(remarks(process).into_iter().map(|remark| remark.text));
     words.join(" ")

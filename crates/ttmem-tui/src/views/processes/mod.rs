@@ -1,16 +1,18 @@
 //! Who holds memory: every process with what it has on all devices, and what is wrong with it.
 //!
 //! Read-only. `columns` makes cells and says how rows are sorted, `held` puts states into words,
-//! `detail` is one process over time.
+//! `grouped` puts them together by job or rank, `detail` is one process over time.
 
 mod columns;
 mod detail;
+mod grouped;
 mod held;
 #[cfg(test)]
 mod tests;
 
-use self::columns::{COLUMNS, DRAM, SORTS, device_cells, process_cells};
+use self::columns::{COLUMNS, DRAM, SORTS, device_cells, group_cells, process_cells};
 use self::detail::Detail;
+use self::grouped::{Group, Grouping, groups, has_labels, labels_line};
 use self::held::{command, described, remarks, user};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
@@ -36,6 +38,10 @@ pub(crate) struct Processes {
     filter: Prompt,
     list: List,
     per_device: bool,
+    grouping: Grouping,
+    groups: Vec<Group>,
+    /// Whether processes say anything that they can be grouped by.
+    can_group: bool,
     rows: Vec<Row>,
     /// The row that the user went to; it is followed when others overtake it.
     followed: Option<Identity>,
@@ -49,6 +55,9 @@ impl Default for Processes {
             filter: Prompt::default(),
             list: List::sorted_by(DRAM),
             per_device: false,
+            grouping: Grouping::default(),
+            groups: Vec::new(),
+            can_group: false,
             rows: Vec::new(),
             followed: None,
             opened: None,
@@ -63,6 +72,8 @@ struct Row {
     device: Option<usize>,
     /// Of how many others in the list it is a child, or the child of one.
     depth: usize,
+    /// The group that it is the heading of; its process is the first of that.
+    heads: Option<usize>,
 }
 
 /// The pid and instance of a row's process, and the id of its device.
@@ -94,12 +105,33 @@ impl Processes {
         self.list.arrange(rows, SORTS, (filter, None), |process| {
             filter.text().is_empty() || filter.finds([Some(described(process).as_str())], [])
         });
-        for (process, depth) in in_families(processes, self.list.places()) {
+        self.can_group = has_labels(processes);
+        self.groups.clear();
+        let families = in_families(processes, self.list.places());
+        let families = match self.grouping.label().filter(|_label| self.can_group) {
+            Some(label) => {
+                let places: Vec<usize> = families.iter().map(|(place, _depth)| *place).collect();
+                self.groups = groups(label, processes, &places);
+                let members = self.groups.iter().flat_map(|group| &group.members);
+                // Parents may be in another group.
+                members.map(|place| (*place, 0)).collect()
+            }
+            None => families,
+        };
+        for (process, depth) in families {
             let row = |device| Row {
                 process,
                 device,
                 depth,
+                heads: None,
             };
+            let heads = |group: &Group| group.members.first() == Some(&process);
+            if let Some(group) = self.groups.iter().position(heads) {
+                self.rows.push(Row {
+                    heads: Some(group),
+                    ..row(None)
+                });
+            }
             self.rows.push(row(None));
             if self.per_device {
                 let devices = &processes[process].devices;
@@ -111,7 +143,9 @@ impl Processes {
         }
         let followed = &self.followed;
         let mut rows = self.rows.iter();
-        let place = rows.position(|row| followed.is_some() && identity(*row, data) == *followed);
+        let place = rows.position(|row| {
+            followed.is_some() && row.heads.is_none() && identity(*row, data) == *followed
+        });
         let cursor = &mut self.list.cursor;
         cursor.rows = self.rows.len() as u64;
         cursor.row = place.map_or(cursor.row, |place| place as u64);
@@ -122,11 +156,12 @@ impl Processes {
     }
 
     fn chosen<'d>(&self, data: &'d Data) -> Option<(&'d Process, Option<&'d ProcessDevice>)> {
-        look_up(self.row()?, data)
+        look_up(self.row().filter(|row| row.heads.is_none())?, data)
     }
 
     fn follow(&mut self, data: &Data) {
-        self.followed = self.row().and_then(|row| identity(row, data));
+        let row = self.row().filter(|row| row.heads.is_none());
+        self.followed = row.and_then(|row| identity(row, data));
     }
 
     /// Opens the chosen process; with one of its devices chosen, that goes along.
@@ -180,8 +215,12 @@ impl Processes {
             columns: COLUMNS,
             sorted: self.list.sorted(SORTS),
         };
+        let groups = &self.groups;
         let cursor = &mut self.list.cursor;
         table.draw_all(canvas, area, cursor, &self.rows, |row| {
+            if let Some(group) = row.heads.and_then(|group| groups.get(group)) {
+                return group_cells(group, data.processes());
+            }
             match look_up(*row, data) {
                 Some((_process, Some(device))) => device_cells(device, theme),
                 Some((process, None)) => process_cells(process, row.depth, data, theme),
@@ -211,6 +250,9 @@ impl Processes {
         if let Some((column, down)) = self.list.sorted(SORTS) {
             let (title, way) = (COLUMNS[column].title, if down { "down" } else { "up" });
             pen.piece(&format!("sorted by {title}, {way}"), Ink::Faint);
+        }
+        if let (Some(label), true) = (self.grouping.label(), self.can_group) {
+            pen.piece(&format!("by {label}"), Ink::Faint);
         }
         let places = self.list.places().iter();
         let shown = places.filter_map(|place| processes.get(*place));
@@ -258,6 +300,9 @@ impl Processes {
         for remark in remarks {
             pen.piece(&text::clip(&remark.text, 100), remark.ink);
         }
+        if let Some(labels) = labels_line(process) {
+            pen.piece(&text::clip(&labels, 100), Ink::Faint);
+        }
         if let (Some(released), Some(now)) = (&process.released, data.time()) {
             let ended = format!("at {}", time_near(released.time, now));
             pen.piece(&ended, Ink::Faint);
@@ -280,7 +325,19 @@ impl View for Processes {
             ("Esc", "list"),
             ("/", "find"),
         ];
-        if self.opened.is_some() { OPENED } else { LIST }
+        const GROUPS: &[KeyHelp] = &[
+            ("Enter", "details"),
+            ("/", "find"),
+            ("b", "by job, rank"),
+            ("s", "column"),
+            ("S", "direction"),
+            ("d", "devices"),
+        ];
+        match (&self.opened, self.can_group) {
+            (Some(_opened), _) => OPENED,
+            (None, true) => GROUPS,
+            (None, false) => LIST,
+        }
     }
 
     fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {
@@ -313,6 +370,7 @@ impl View for Processes {
         self.refresh(data);
         match key {
             Key::Char('d') => self.per_device = !self.per_device,
+            Key::Char('b') if self.can_group => self.grouping = self.grouping.next(),
             Key::Enter => self.open(data, chosen),
             moves if self.list.cursor.handle(moves) => self.follow(data),
             other => return Outcome::if_used(self.list.handle_order(other, SORTS)),

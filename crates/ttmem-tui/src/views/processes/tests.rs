@@ -64,6 +64,66 @@ fn devices_and_filters_have_their_screens() {
     }
 }
 
+/// The busy world, of which all but every fifth process run in jobs.
+fn in_jobs() -> Data {
+    let mut data = BUSY.data();
+    let snapshot = data.snapshot.as_mut().unwrap();
+    for (place, process) in snapshot.document.processes.iter_mut().enumerate() {
+        if place % 5 != 4 {
+            let labels = [("job", 91 + place / 20), ("rank", place % 4)];
+            let labels = labels.map(|(key, value)| (key.to_owned(), value.to_string()));
+            process.labels.extend(labels);
+        }
+    }
+    data
+}
+
+#[test]
+fn processes_are_grouped_by_job_and_by_rank() {
+    let data = in_jobs();
+    let processes = data.processes();
+    let sum = |places: &[usize]| {
+        let members = places.iter().map(|place| &processes[*place]);
+        members.map(|process| held(&process.devices, |on| on.dram_bytes)).sum::<u64>()
+    };
+    let mut view = Processes::default();
+    for (label, count) in [("job", 3), ("rank", 5)] {
+        press(&mut view, &[Key::Char('b')], &data);
+        let screen = drawn(&mut view, &data, &Chosen::default(), (200, 50));
+        assert_screen(&format!("processes/by_{label}_200x50"), &screen);
+        let small = drawn(&mut view, &data, &Chosen::default(), (80, 24));
+        assert_screen(&format!("processes/by_{label}_80x24"), &small);
+        assert_eq!(view.groups.len(), count);
+        let mut members: Vec<usize> = view.groups.iter().flat_map(|group| group.members.clone()).collect();
+        members.sort_unstable();
+        assert_eq!(members, (0..processes.len()).collect::<Vec<_>>(), "each is in one group");
+        let last = view.groups.last().unwrap();
+        assert!(last.title.starts_with(&format!("no {label}: ")), "{}", last.title);
+        for group in &view.groups {
+            assert!(lines(&screen).contains(&bytes(sum(&group.members))), "{}", group.title);
+        }
+    }
+    // A heading is nobody: it is not opened, and what was followed is found again.
+    press(&mut view, &[Key::Char('g'), Key::Enter], &data);
+    assert!(view.opened.is_none());
+    press(&mut view, &[Key::Down, Key::Enter], &data);
+    assert!(view.opened.is_some());
+    press(&mut view, &[Key::Escape, Key::Char('b')], &data);
+    assert!(view.groups.is_empty() && view.grouping == Grouping::None);
+    press(&mut view, &[Key::Char('/')], &data);
+    typed(&mut view, "job 92", &data);
+    assert_eq!(view.list.places().len(), 16);
+}
+
+#[test]
+fn without_labels_there_is_nothing_to_group_by() {
+    let data = BUSY.data();
+    let mut view = Processes::default();
+    let outcome = view.handle(Key::Char('b'), &data, &mut Chosen::default());
+    assert_eq!(outcome, Outcome::Unused);
+    assert!(view.keys().iter().all(|(key, _what)| *key != "b"));
+}
+
 #[test]
 fn a_filter_is_typed_kept_and_cleared() {
     let data = BUSY.data();

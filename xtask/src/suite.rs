@@ -6,7 +6,8 @@ use crate::command::{build_for_tests, cargo, program, root, run as run_command, 
 use crate::steps::Share::{Part, Whole};
 use crate::steps::{Skipping, Step, run_steps};
 use crate::{
-    arrows, bench, dist, examples, fuzz, gate, loom, schemathesis, tool, ttnn, types, web, worst,
+    arrows, bench, dist, examples, fleet, fuzz, gate, loom, schemathesis, tool, ttnn, types, web,
+    worst,
 };
 use anyhow::{Context, bail};
 use std::fs;
@@ -92,6 +93,8 @@ const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemath
     schemathesis::run(&[])
 });
 
+const FLEET: Step = Step::new("fleet", Part, "cargo xtask fleet", fleet::run);
+
 const WEB: Step = Step::new("web", Part, "cargo xtask web-test", web::test);
 
 const LOOM: Step = Step::new("loom", Part, "cargo xtask loom", loom::run);
@@ -145,6 +148,7 @@ const TEST: &[&Step] = &[
     &WHEEL,
     &TTNN,
     &GATE,
+    &FLEET,
     &WEB,
     &EXAMPLES,
     &LOOM,
@@ -186,6 +190,9 @@ const SOAK: &[&Step] = &[
     &Step::new("page", Part, "cargo xtask soak page", web::soak),
     &Step::new("churn", Whole, "cargo xtask bench churn", || {
         bench::run(&["churn"])
+    }),
+    &Step::new("fleet-scale", Whole, "cargo xtask fleet-scale", || {
+        fleet::scale(&[])
     }),
     &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
     &Step::new("host-unharmed", Part, "cargo xtask ttnn-unharmed", || {

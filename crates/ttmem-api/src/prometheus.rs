@@ -114,7 +114,8 @@ pub(crate) struct Labels {
     pub(crate) device: String,
     #[serde(deserialize_with = "harmless")]
     pub(crate) class: String,
-    #[serde(deserialize_with = "harmless")]
+    /// The batch job: Prometheus has a `job` of its own, and renames that of a sample.
+    #[serde(rename = "exported_job", deserialize_with = "harmless")]
     pub(crate) workload: String,
     #[serde(deserialize_with = "harmless")]
     pub(crate) user: String,
@@ -186,7 +187,11 @@ impl Prometheus {
     pub(crate) fn now(&self) -> Result<f64, PrometheusError> {
         match self.ask("time()", None)? {
             Data::Scalar((_time, value)) => self.number("time()", &value),
-            Data::Vector(_) => Err(self.malformed("time() is not a number")),
+            // What VictoriaMetrics makes of a number.
+            Data::Vector(samples) => match samples.as_slice() {
+                [sample] => self.number("time()", &sample.value.1),
+                _other => Err(self.malformed("time() is not a number")),
+            },
         }
     }
 

@@ -60,12 +60,12 @@ pub(super) const USED_WEEK: &str = "max by (instance, class) (1 - \
 
 pub(super) const RECORDED_FRAGMENTED_WEEK: &str = r#"max by (instance) (max_over_time(instance_class:ttmem_fragmented:max_ratio{class="dram"}[1w]))"#;
 
-pub(super) const JOBS: &str = r#"topk(500, sum by (workload, user, class) (ttmem_process_charged_bytes{workload!="",class=~"dram|l1"}))"#;
+pub(super) const JOBS: &str = r#"topk(500, sum by (exported_job, user, class) (ttmem_process_charged_bytes{exported_job!="",class=~"dram|l1"}))"#;
 
-pub(super) const JOB_HOSTS: &str = r#"count by (workload, user) (count by (workload, user, instance) (ttmem_process_charged_bytes{workload!=""}))"#;
+pub(super) const JOB_HOSTS: &str = r#"count by (exported_job, user) (count by (exported_job, user, instance) (ttmem_process_charged_bytes{exported_job!=""}))"#;
 
 pub(super) const JOB_GROWTH: &str =
-    r#"sum by (workload, user) (ttmem_process_growth_per_mark_bytes{workload!=""})"#;
+    r#"sum by (exported_job, user) (ttmem_process_growth_per_mark_bytes{exported_job!=""})"#;
 
 pub(super) const RECORDED_JOB_WEEK: &str =
     r#"max_over_time(workload_class:ttmem_charged_bytes:sum{class="dram"}[1w])"#;

@@ -86,7 +86,8 @@ pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Er
         source == Some(ValueSource::CommandLine)
     };
     let socket_typed = matches.value_source("socket") == Some(ValueSource::CommandLine);
-    if typed("prometheus") {
+    // Only commands that have the option may be asked where it came from.
+    if asks_fleet && typed("prometheus") {
         let places = [
             (has_file, "--file <FILE>"),
             (typed("http"), "--http <URL>"),

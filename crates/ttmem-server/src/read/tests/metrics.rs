@@ -20,7 +20,8 @@ type Sample = (String, BTreeMap<String, String>, f64);
 
 /// Asks for metrics; head and body.
 fn scraped(served: &Served, query: &str, headers: &str) -> (String, String) {
-    let request = format!("GET /metrics{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    let request =
+        format!("GET /metrics{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
     let answer = exchange(served, request.as_bytes());
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
@@ -31,7 +32,10 @@ fn scraped(served: &Served, query: &str, headers: &str) -> (String, String) {
 fn samples(text: &str) -> Vec<Sample> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let samples: Vec<Sample> = lines.map(sample).collect();
-    let sets: BTreeSet<String> = samples.iter().map(|(n, l, _)| format!("{n}{l:?}")).collect();
+    let sets: BTreeSet<String> = samples
+        .iter()
+        .map(|(n, l, _)| format!("{n}{l:?}"))
+        .collect();
     assert_eq!(sets.len(), samples.len(), "no sample comes twice");
     samples
 }
@@ -40,7 +44,10 @@ fn sample(line: &str) -> Sample {
     let end = line.find(['{', ' ']).expect(line);
     let (name, mut rest) = line.split_at(end);
     let is_name = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
-    assert!(name.starts_with("ttmem_") && name.chars().all(is_name), "{line}");
+    assert!(
+        name.starts_with("ttmem_") && name.chars().all(is_name),
+        "{line}"
+    );
     let mut labels = BTreeMap::new();
     if let Some(inside) = rest.strip_prefix('{') {
         rest = inside;
@@ -84,7 +91,10 @@ fn check(text: &str) {
         .spawn();
     let Ok(mut promtool) = started else {
         let is_required = std::env::var("CI").as_deref() == Ok("true");
-        assert!(!is_required, "promtool is not there: cargo xtask installs it");
+        assert!(
+            !is_required,
+            "promtool is not there: cargo xtask installs it"
+        );
         return;
     };
     let mut input = promtool.stdin.take().unwrap();
@@ -102,9 +112,23 @@ fn labelled(ledger: &mut Ledger, process: u32, labels: &[(&str, &str)]) {
 fn busy() -> Ledger {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
-    labelled(&mut ledger, process, &[("job", "91"), ("rank", "3"), ("container", "4f5e0c1b2a39"), ("team", "vision")]);
+    labelled(
+        &mut ledger,
+        process,
+        &[
+            ("job", "91"),
+            ("rank", "3"),
+            ("container", "4f5e0c1b2a39"),
+            ("team", "vision"),
+        ],
+    );
     let (dram, l1) = (n150().dram.base, n150().l1.base);
-    apply(&mut ledger, process, 5, allocated(1, Class::Dram, dram, 2048));
+    apply(
+        &mut ledger,
+        process,
+        5,
+        allocated(1, Class::Dram, dram, 2048),
+    );
     apply(&mut ledger, process, 6, allocated(2, Class::L1, l1, 4096));
     apply(&mut ledger, process, 7, refused(2048, 8192, 1024));
     apply(&mut ledger, process, 8, refused(1 << 20, 8192, 1024));
@@ -133,22 +157,37 @@ fn refused(need: u64, free: u64, largest: u64) -> EventKind {
 fn names_and_types_are_those_that_are_promised() {
     let served = Served::new(busy());
     let (head, text) = scraped(&served, "", "");
-    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
     let mut found = String::new();
     for line in text.lines() {
         if let Some(described) = line.strip_prefix("# TYPE ") {
             writeln!(found, "{described}").unwrap();
         }
     }
-    assert_eq!(found, NAMES_AND_TYPES, "a name that is promised is gone, or one is not in the list");
+    assert_eq!(
+        found, NAMES_AND_TYPES,
+        "a name that is promised is gone, or one is not in the list"
+    );
     let manual = include_str!("../../../../../docs/metrics.md");
     for line in NAMES_AND_TYPES.lines() {
         let (name, kind) = line.split_once(' ').unwrap();
-        let row = manual.lines().find(|row| row.starts_with(&format!("| `{name}` | {kind}")));
+        let row = manual
+            .lines()
+            .find(|row| row.starts_with(&format!("| `{name}` | {kind}")));
         assert!(row.is_some(), "docs/metrics.md has no {line}");
     }
-    let rows = manual.lines().filter(|line| line.starts_with("| `ttmem_")).count();
-    assert_eq!(rows, NAMES_AND_TYPES.lines().count(), "docs/metrics.md has others");
+    let rows = manual
+        .lines()
+        .filter(|line| line.starts_with("| `ttmem_"))
+        .count();
+    assert_eq!(
+        rows,
+        NAMES_AND_TYPES.lines().count(),
+        "docs/metrics.md has others"
+    );
     check(&text);
 }
 
@@ -156,7 +195,10 @@ fn names_and_types_are_those_that_are_promised() {
 fn both_formats_have_the_same_samples() {
     let served = Served::new(busy());
     let (head, open) = scraped(&served, "", OPEN);
-    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
     assert!(open.ends_with("# EOF\n"));
     assert!(open.contains("# UNIT ttmem_device_charged_bytes bytes\n"));
     assert!(open.contains("# TYPE ttmem_device_failures counter\n"));
@@ -173,7 +215,10 @@ fn every_figure_is_that_of_the_snapshot() {
     let found = samples(&text);
     let value = |name: &str, labels: &[(&str, &str)]| {
         let mut found = found.iter().filter(|(known, of, _)| {
-            known == name && labels.iter().all(|(key, value)| of.get(*key).is_some_and(|it| it == value))
+            known == name
+                && labels
+                    .iter()
+                    .all(|(key, value)| of.get(*key).is_some_and(|it| it == value))
         });
         let first = found.next().map(|(_, _, value)| *value);
         assert!(found.next().is_none(), "{name} {labels:?} is one sample");
@@ -190,8 +235,18 @@ fn every_figure_is_that_of_the_snapshot() {
             ("l1_small", device.l1_small),
             ("trace", device.trace),
         ] {
-            let of = |name: &str| value(&format!("ttmem_device_{name}_bytes"), &[("device", &id), ("class", class)]);
-            let ClassUsage { charged_bytes, requested_bytes, peak_bytes, .. } = usage;
+            let of = |name: &str| {
+                value(
+                    &format!("ttmem_device_{name}_bytes"),
+                    &[("device", &id), ("class", class)],
+                )
+            };
+            let ClassUsage {
+                charged_bytes,
+                requested_bytes,
+                peak_bytes,
+                ..
+            } = usage;
             assert_eq!(of("capacity"), figure(usage.capacity_bytes));
             assert_eq!(of("charged"), figure(Some(charged_bytes)));
             assert_eq!(of("requested"), figure(Some(requested_bytes)));
@@ -203,18 +258,38 @@ fn every_figure_is_that_of_the_snapshot() {
         assert_eq!(of("l1_physical_bytes"), figure(device.l1.physical_bytes));
         assert_eq!(of("l1_occupied_bytes"), figure(device.l1.occupied_bytes));
         assert_eq!(of("cb_resident_bytes"), figure(device.cb.resident_bytes));
-        assert_eq!(of("cb_headroom_bytes"), device.cb_headroom_bytes.map(|bytes| bytes as f64));
+        assert_eq!(
+            of("cb_headroom_bytes"),
+            device.cb_headroom_bytes.map(|bytes| bytes as f64)
+        );
         assert_eq!(of("dispatches_total"), figure(Some(device.dispatches)));
         assert_eq!(of("clashes_total"), figure(Some(device.failures.clash)));
-        assert_eq!(of("config_ring_stalls_total"), figure(Some(device.ring_stalls)));
-        let failed = |verdict| value("ttmem_device_failures_total", &[("device", &id), ("verdict", verdict)]);
+        assert_eq!(
+            of("config_ring_stalls_total"),
+            figure(Some(device.ring_stalls))
+        );
+        let failed = |verdict| {
+            value(
+                "ttmem_device_failures_total",
+                &[("device", &id), ("verdict", verdict)],
+            )
+        };
         assert_eq!(failed("fragmentation"), Some(1.0));
-        assert_eq!((failed("capacity"), device.failures.capacity), (Some(1.0), 1));
+        assert_eq!(
+            (failed("capacity"), device.failures.capacity),
+            (Some(1.0), 1)
+        );
     }
     let process = &snapshot.processes[0];
     assert_eq!(process.labels["team"], "vision");
     let pid = process.pid.unwrap().to_string();
-    let of_process = [("pid", &*pid), ("name", "python"), ("job", "91"), ("rank", "3"), ("container", "4f5e0c1b2a39")];
+    let of_process = [
+        ("pid", &*pid),
+        ("name", "python"),
+        ("job", "91"),
+        ("rank", "3"),
+        ("container", "4f5e0c1b2a39"),
+    ];
     let charged = |class| {
         let labels: Vec<_> = of_process.into_iter().chain([("class", class)]).collect();
         value("ttmem_process_charged_bytes", &labels)
@@ -224,17 +299,39 @@ fn every_figure_is_that_of_the_snapshot() {
     assert_eq!(charged("dram"), figure(Some(sum)));
     let sum: u64 = process.devices.iter().map(|device| device.l1_bytes).sum();
     assert_eq!(charged("l1"), figure(Some(sum)));
-    assert_eq!(value("ttmem_process_incomplete", &of_process), Some(1.0), "events were lost");
+    assert_eq!(
+        value("ttmem_process_incomplete", &of_process),
+        Some(1.0),
+        "events were lost"
+    );
     assert_eq!(value("ttmem_incomplete_processes", &[]), Some(1.0));
-    assert_eq!(value("ttmem_events_total", &[]), figure(Some(snapshot.server.events_applied)));
+    assert_eq!(
+        value("ttmem_events_total", &[]),
+        figure(Some(snapshot.server.events_applied))
+    );
     assert_eq!(value("ttmem_lost_events_total", &[]), Some(7.0));
     assert_eq!(snapshot.server.events_lost, 7);
-    assert_eq!(value("ttmem_failures_total", &[]), figure(Some(snapshot.failures.count)));
-    assert_eq!(value("ttmem_start_time_seconds", &[]), Some((NOW / 1_000_000 - 90_500) as f64 / 1000.0));
-    let live = snapshot.processes.iter().filter(|it| it.state == ProcessState::Live);
-    assert_eq!(value("ttmem_processes", &[("state", "live")]), Some(live.count() as f64));
+    assert_eq!(
+        value("ttmem_failures_total", &[]),
+        figure(Some(snapshot.failures.count))
+    );
+    assert_eq!(
+        value("ttmem_start_time_seconds", &[]),
+        Some((NOW / 1_000_000 - 90_500) as f64 / 1000.0)
+    );
+    let live = snapshot
+        .processes
+        .iter()
+        .filter(|it| it.state == ProcessState::Live);
+    assert_eq!(
+        value("ttmem_processes", &[("state", "live")]),
+        Some(live.count() as f64)
+    );
     for (anomaly, count) in &snapshot.anomalies.0 {
-        assert_eq!(value("ttmem_anomalies_total", &[("anomaly", anomaly)]), figure(Some(*count)));
+        assert_eq!(
+            value("ttmem_anomalies_total", &[("anomaly", anomaly)]),
+            figure(Some(*count))
+        );
     }
 }
 
@@ -244,7 +341,12 @@ fn what_is_not_known_has_no_sample() {
     ledger.join(identity(Some(7), Source::Legacy));
     let served = Served::new(ledger);
     let (_head, text) = scraped(&served, "", "");
-    for unknown in ["ttmem_process_growth_per_mark_bytes{", "job=", "rank=", "container="] {
+    for unknown in [
+        "ttmem_process_growth_per_mark_bytes{",
+        "job=",
+        "rank=",
+        "container=",
+    ] {
         assert!(!text.contains(unknown), "{unknown}: {text}");
     }
     assert!(text.contains("ttmem_up 1\n"));
@@ -266,14 +368,23 @@ fn counts_stay_when_those_who_counted_are_gone() {
         },
     );
     let after = ledger.view();
-    assert_eq!(after.counts.lost_events, before.counts.lost_events, "it says less than is known");
+    assert_eq!(
+        after.counts.lost_events, before.counts.lost_events,
+        "it says less than is known"
+    );
     assert_eq!(after.counts.elided_events, 5);
     ledger.depart(0, Departure::Ended, 30);
     let gone = ledger.view();
     assert_eq!(gone.counts, after.counts);
     for (gone, before) in gone.devices.iter().zip(&before.devices) {
         assert_eq!(gone.counts, before.counts);
-        assert_eq!(gone.counts.failures().map(|(_kind, count)| count).sum::<u64>(), 2);
+        assert_eq!(
+            gone.counts
+                .failures()
+                .map(|(_kind, count)| count)
+                .sum::<u64>(),
+            2
+        );
     }
 }
 
@@ -284,22 +395,29 @@ fn a_failure_is_counted_as_what_its_explanation_says() {
         (0..4).flat_map(move |free| {
             (0..=free).flat_map(move |largest| {
                 (0..4).flat_map(move |bank| {
-                    [Class::Dram, Class::L1, Class::L1Small, Class::Trace].map(|class| EventKind::AllocationFailed {
-                        mesh: BOTH,
-                        class,
-                        banks: 1,
-                        requested_bytes: need,
-                        per_bank_bytes: need,
-                        free_bytes: free,
-                        largest_free_bytes: largest,
-                        bank_bytes: bank,
-                        operation: TextId(2),
+                    [Class::Dram, Class::L1, Class::L1Small, Class::Trace].map(|class| {
+                        EventKind::AllocationFailed {
+                            mesh: BOTH,
+                            class,
+                            banks: 1,
+                            requested_bytes: need,
+                            per_bank_bytes: need,
+                            free_bytes: free,
+                            largest_free_bytes: largest,
+                            bank_bytes: bank,
+                            operation: TextId(2),
+                        }
                     })
                 })
             })
         })
     });
-    let clashes = [ClashKind::L1Buffer, ClashKind::BeyondL1, ClashKind::ServiceCore, ClashKind::OutsideGrid];
+    let clashes = [
+        ClashKind::L1Buffer,
+        ClashKind::BeyondL1,
+        ClashKind::ServiceCore,
+        ClashKind::OutsideGrid,
+    ];
     let clashes = clashes.map(|kind| EventKind::Clashed {
         mesh: BOTH,
         program: ProgramId(1),
@@ -314,10 +432,15 @@ fn a_failure_is_counted_as_what_its_explanation_says() {
         let process = joined(&mut ledger, 4001);
         apply(&mut ledger, process, 5, event);
         let view = ledger.view();
-        let explained = crate::read::failures::explained(&view.failures.newest().unwrap().clone(), vec![0]);
+        let explained =
+            crate::read::failures::explained(&view.failures.newest().unwrap().clone(), vec![0]);
         let (mesh, kind) = FailureKind::of(&event).unwrap();
         assert_eq!(mesh, BOTH);
-        let counted: Vec<_> = view.devices[0].counts.failures().filter(|(_, count)| *count > 0).collect();
+        let counted: Vec<_> = view.devices[0]
+            .counts
+            .failures()
+            .filter(|(_, count)| *count > 0)
+            .collect();
         assert_eq!(counted, [(kind, 1)]);
         assert_eq!(explained.verdict.as_str(), word(kind), "{event:?}");
         seen.insert(kind);
@@ -355,9 +478,21 @@ fn hostile_names_and_labels_inject_nothing() {
             visible_devices: text.into(),
             ..identity(Some(100 + number), Source::Client)
         });
-        labelled(&mut ledger, process, &[("job", text), ("rank", text), ("container", text), ("x", text)]);
+        labelled(
+            &mut ledger,
+            process,
+            &[
+                ("job", text),
+                ("rank", text),
+                ("container", text),
+                ("x", text),
+            ],
+        );
         let id = TextId(1);
-        let board = Definition::Text { id, text: text.to_owned() };
+        let board = Definition::Text {
+            id,
+            text: text.to_owned(),
+        };
         ledger.define(process, &board).unwrap();
         let device = DeviceDefinition {
             id: DeviceId(1),
@@ -386,14 +521,25 @@ fn hostile_names_and_labels_inject_nothing() {
     for headers in ["", OPEN] {
         let (_head, text) = scraped(&served, "", headers);
         let found = samples(&text);
-        let up: Vec<f64> = found.iter().filter(|(name, ..)| name == "ttmem_up").map(|it| it.2).collect();
+        let up: Vec<f64> = found
+            .iter()
+            .filter(|(name, ..)| name == "ttmem_up")
+            .map(|it| it.2)
+            .collect();
         assert_eq!(up, [1.0]);
-        let of = found.iter().filter(|(name, ..)| name == "ttmem_process_incomplete");
+        let of = found
+            .iter()
+            .filter(|(name, ..)| name == "ttmem_process_incomplete");
         let jobs: Vec<&String> = of.map(|(_, labels, _)| &labels["job"]).collect();
         assert_eq!(jobs.len(), hostile.len());
-        assert!(jobs.contains(&&"a\"} 1?ttmem_up 0?# EOF".to_owned()), "{jobs:?}");
+        assert!(
+            jobs.contains(&&"a\"} 1?ttmem_up 0?# EOF".to_owned()),
+            "{jobs:?}"
+        );
         assert!(!text.contains(['\u{1b}', '\u{202e}', '\r', '\u{0}']));
-        let devices = found.iter().filter(|(name, ..)| name == "ttmem_device_info");
+        let devices = found
+            .iter()
+            .filter(|(name, ..)| name == "ttmem_device_info");
         assert_eq!(devices.count(), hostile.len(), "each in a set of its own");
         if headers.is_empty() {
             check(&text);
@@ -424,7 +570,11 @@ fn ten_thousand_short_processes_make_one_series() {
                     name: format!("short-{pid}").into(),
                     ..identity(Some(pid), Source::Client)
                 });
-                labelled(&mut known, process, &[("job", &pid.to_string()), ("rank", "0")]);
+                labelled(
+                    &mut known,
+                    process,
+                    &[("job", &pid.to_string()), ("rank", "0")],
+                );
                 process
             })
             .collect();
@@ -445,11 +595,22 @@ fn of_many_processes_those_that_hold_most_have_series_and_the_sum_is_the_same() 
         let process = joined(&mut ledger, 1000 + number);
         let at = n150().dram.base;
         let bytes = 64 * (1 + u64::from(number));
-        apply(&mut ledger, process, 5, allocated(1, Class::Dram, at, bytes));
+        apply(
+            &mut ledger,
+            process,
+            5,
+            allocated(1, Class::Dram, at, bytes),
+        );
     }
     let expected: u64 = (1..=300).map(|number| 2 * 12 * 64 * number).sum();
     let served = Served::new(ledger);
-    for (query, own) in [("", 32), ("?processes=0", 0), ("?processes=256", 256), ("?processes=5&min_age=61", 0), ("?min_age=60", 32)] {
+    for (query, own) in [
+        ("", 32),
+        ("?processes=0", 0),
+        ("?processes=256", 256),
+        ("?processes=5&min_age=61", 0),
+        ("?min_age=60", 32),
+    ] {
         let (_head, text) = scraped(&served, query, "");
         let found: Vec<Sample> = samples(&text)
             .into_iter()
@@ -462,19 +623,39 @@ fn of_many_processes_those_that_hold_most_have_series_and_the_sum_is_the_same() 
         assert_eq!(sum, expected as f64, "{query}");
         let pids: BTreeSet<&str> = found.iter().map(|(_, labels, _)| &*labels["pid"]).collect();
         assert!(pids.contains("other"));
-        assert_eq!(pids.contains("1299"), own > 0, "the one that holds most: {query}");
+        assert_eq!(
+            pids.contains("1299"),
+            own > 0,
+            "the one that holds most: {query}"
+        );
     }
-    for query in ["?processes=257", "?processes=x", "?min_age=3601", "?min_age=-1", "?top=3"] {
-        let request = format!("GET /metrics{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        assert!(exchange(&served, request.as_bytes()).starts_with("HTTP/1.1 400"), "{query}");
+    for query in [
+        "?processes=257",
+        "?processes=x",
+        "?min_age=3601",
+        "?min_age=-1",
+        "?top=3",
+    ] {
+        let request =
+            format!("GET /metrics{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        assert!(
+            exchange(&served, request.as_bytes()).starts_with("HTTP/1.1 400"),
+            "{query}"
+        );
     }
 }
 
 #[test]
 fn names_and_labels_are_for_those_who_may_see_them() {
-    let names = NamePolicy { server_uid: 77, over_tcp: false };
+    let names = NamePolicy {
+        server_uid: 77,
+        over_tcp: false,
+    };
     for (uid, sees) in [(UID, true), (0, true), (77, true), (1001, false)] {
-        let state = ReadState { names, ..state(ledger_thread(busy()), facts) };
+        let state = ReadState {
+            names,
+            ..state(ledger_thread(busy()), facts)
+        };
         let served = Served::to(state, HttpLimits::SOCKET, uid);
         let (_head, text) = scraped(&served, "", "");
         for private in ["python", "job=\"91\"", "rank=\"3\"", "4f5e0c1b2a39"] {
@@ -487,9 +668,16 @@ fn names_and_labels_are_for_those_who_may_see_them() {
     // Nor of one that has ended.
     let mut gone = busy();
     gone.depart(0, Departure::Ended, 30);
-    let state = ReadState { names, ..state(ledger_thread(gone), facts) };
+    let state = ReadState {
+        names,
+        ..state(ledger_thread(gone), facts)
+    };
     let served = Served::to(state, HttpLimits::SOCKET, 1001);
-    assert!(served.client().snapshot().unwrap().processes[0].labels.is_empty());
+    assert!(
+        served.client().snapshot().unwrap().processes[0]
+            .labels
+            .is_empty()
+    );
 }
 
 #[test]

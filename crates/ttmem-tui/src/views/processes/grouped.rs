@@ -74,6 +74,8 @@ pub(super) fn groups(label: &str, processes: &[Process], places: &[usize]) -> Ve
 /// What a process says of where it runs, in a line.
 pub(super) fn labels_line(process: &Process) -> Option<String> {
     let labels = process.labels.iter();
-    let line: Vec<String> = labels.map(|(key, value)| format!("{key} {value}")).collect();
+    let line: Vec<String> = labels
+        .map(|(key, value)| format!("{key} {value}"))
+        .collect();
     (!line.is_empty()).then(|| line.join(", "))
 }

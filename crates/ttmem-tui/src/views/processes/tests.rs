@@ -84,7 +84,9 @@ fn processes_are_grouped_by_job_and_by_rank() {
     let processes = data.processes();
     let sum = |places: &[usize]| {
         let members = places.iter().map(|place| &processes[*place]);
-        members.map(|process| held(&process.devices, |on| on.dram_bytes)).sum::<u64>()
+        members
+            .map(|process| held(&process.devices, |on| on.dram_bytes))
+            .sum::<u64>()
     };
     let mut view = Processes::default();
     for (label, count) in [("job", 3), ("rank", 5)] {
@@ -94,13 +96,29 @@ fn processes_are_grouped_by_job_and_by_rank() {
         let small = drawn(&mut view, &data, &Chosen::default(), (80, 24));
         assert_screen(&format!("processes/by_{label}_80x24"), &small);
         assert_eq!(view.groups.len(), count);
-        let mut members: Vec<usize> = view.groups.iter().flat_map(|group| group.members.clone()).collect();
+        let mut members: Vec<usize> = view
+            .groups
+            .iter()
+            .flat_map(|group| group.members.clone())
+            .collect();
         members.sort_unstable();
-        assert_eq!(members, (0..processes.len()).collect::<Vec<_>>(), "each is in one group");
+        assert_eq!(
+            members,
+            (0..processes.len()).collect::<Vec<_>>(),
+            "each is in one group"
+        );
         let last = view.groups.last().unwrap();
-        assert!(last.title.starts_with(&format!("no {label}: ")), "{}", last.title);
+        assert!(
+            last.title.starts_with(&format!("no {label}: ")),
+            "{}",
+            last.title
+        );
         for group in &view.groups {
-            assert!(lines(&screen).contains(&bytes(sum(&group.members))), "{}", group.title);
+            assert!(
+                lines(&screen).contains(&bytes(sum(&group.members))),
+                "{}",
+                group.title
+            );
         }
     }
     // A heading is nobody: it is not opened, and what was followed is found again.

@@ -21,6 +21,7 @@ mod http;
 mod load;
 mod logging;
 mod many_clients;
+mod metrics;
 mod old_protocol;
 mod old_vocabulary;
 mod privacy;

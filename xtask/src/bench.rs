@@ -6,11 +6,12 @@ mod python;
 use crate::command::{cargo, program, run as run_command, target_dir};
 use anyhow::bail;
 
-const SUBJECTS: [&str; 8] = [
+const SUBJECTS: [&str; 9] = [
     "server",
     "client",
     "top",
     "api",
+    "metrics",
     "churn",
     "fair",
     "python",

@@ -62,16 +62,18 @@ const TESTS: Step = Step::new(
     Whole,
     "cargo nextest run --workspace (or cargo test --workspace)",
     || {
-        // Without it the tests that need it are skipped, or fail with CI=true; without the page, the step
-        // `web` is.
-        for missing in [tool::TMUX.ensure(), web::build()] {
-            if let Err(error) = missing {
-                println!("{error:#}");
-            }
-        }
+        // Without the page, the step `web` is skipped.
+        provide([tool::TMUX.ensure(), web::build()]);
         run_tests(&[], &[])
     },
 );
+
+/// Says what could not be provided: tests that need it are skipped, or fail with CI=true.
+fn provide<const N: usize>(wanted: [anyhow::Result<()>; N]) {
+    for error in wanted.into_iter().filter_map(Result::err) {
+        println!("{error:#}");
+    }
+}
 
 const DOC_TESTS: Step = Step::new("doc tests", Part, "cargo test --doc --workspace", || {
     run_cargo(["test", "--doc", "--workspace"])
@@ -280,6 +282,14 @@ fn run_tests(words: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<()> {
             test.args(["--lib", "--bins", "--tests"]);
         }
         test
+    };
+    // The text of `/metrics` is read by it; where it is not to be had, that test says so.
+    match tool::unpacked("promtool", "prometheus") {
+        Ok(promtool) => command.env("PATH", tool::path_with(&promtool)),
+        Err(error) => {
+            println!("{error:#}");
+            &mut command
+        }
     };
     run_command(command.envs(variables.iter().copied()))
 }

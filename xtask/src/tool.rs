@@ -4,6 +4,7 @@ use crate::CannotRun;
 use crate::command::{program, read, run};
 use crate::environment::cache_folder;
 use anyhow::{Context, bail};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,6 +77,15 @@ pub(crate) fn unpacked(name: &str, package: &str) -> anyhow::Result<PathBuf> {
         bail!("{name} is not in the package {package}");
     }
     Ok(path)
+}
+
+/// The path on which programs are looked for, with the folder of one of [`unpacked`] in it.
+pub(crate) fn path_with(program: &Path) -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folder = program.parent().filter(|folder| folder.is_absolute());
+    let folders = folder.map(Path::to_owned).into_iter();
+    let folders = std::env::split_paths(&path).chain(folders);
+    std::env::join_paths(folders).unwrap_or(path)
 }
 
 /// Downloads a package and takes it apart into a folder, which is there whole or not at all.

@@ -11,6 +11,7 @@ mod fair;
 mod filler;
 mod harness;
 mod memory;
+mod metrics;
 mod old_client;
 mod record;
 mod recording;
@@ -24,6 +25,7 @@ mod workload;
 pub use client::read_account;
 pub use fair::{AttackOptions, attack};
 pub use harness::Programs;
+pub use metrics::hold_as_member;
 pub use record::{RecordOptions, run as record};
 pub use recording::RecordingOptions;
 pub use release::hold;
@@ -38,6 +40,7 @@ pub enum Subject {
     Client,
     Top,
     Api,
+    Metrics,
     Churn,
     Fair,
     Recording(RecordingOptions),
@@ -60,6 +63,9 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         }
         Subject::Top => json!({ "bench": "top", "top": top::measure(programs, quick)? }),
         Subject::Fair => json!({ "bench": "fair", "fair": fair::measure(programs, quick)? }),
+        Subject::Metrics => {
+            json!({ "bench": "metrics", "metrics": metrics::measure(programs, quick)? })
+        }
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
         Subject::Recording(options) => {
             let events = options.events / if quick { 10 } else { 1 };

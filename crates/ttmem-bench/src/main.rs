@@ -26,6 +26,8 @@ enum Command {
     Top(Measurement),
     /// The read API under load: from event to reader, a crowd that stalls, hostile requests.
     Api(Measurement),
+    /// A scrape of `/metrics` with 64 processes on 32 devices: time and size.
+    Metrics(Measurement),
     /// A thousand processes that come and go for an hour, and the terminal view: does memory grow?
     Churn(Measurement),
     /// Fairness: an honest client's round trip beside each of many attacks.
@@ -43,6 +45,14 @@ enum Command {
     Hold {
         #[arg(long)]
         socket: PathBuf,
+    },
+    /// A process for `metrics`: reports what it holds, prints a line, and waits.
+    #[command(hide = true)]
+    Member {
+        #[arg(long)]
+        socket: PathBuf,
+        #[arg(long)]
+        number: u32,
     },
     /// A process for `fair`: attacks a server, or keeps it busy, until its input ends.
     #[command(hide = true)]
@@ -72,6 +82,7 @@ fn main() -> Result<()> {
         Command::Client(options) => (Subject::Client, options),
         Command::Top(options) => (Subject::Top, options),
         Command::Api(options) => (Subject::Api, options),
+        Command::Metrics(options) => (Subject::Metrics, options),
         Command::Churn(options) => (Subject::Churn, options),
         Command::Fair(options) => (Subject::Fair, options),
         Command::Recording {
@@ -79,6 +90,9 @@ fn main() -> Result<()> {
             options,
         } => (Subject::Recording(options), measurement),
         Command::Attack(options) => return ttmem_bench::attack(&options),
+        Command::Member { socket, number } => {
+            return ttmem_bench::hold_as_member(&socket, number);
+        }
         Command::Hold { socket } => return ttmem_bench::hold(&socket),
         Command::Workload(options) => return ttmem_bench::workload(&options),
         Command::Record(options) => {

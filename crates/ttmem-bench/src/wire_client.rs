@@ -18,6 +18,16 @@ pub(super) struct WireClient {
 impl WireClient {
     /// Introduces itself as this instance, and waits until it is welcome.
     pub(super) fn greet(stream: UnixStream, instance: [u8; 16], name: &str) -> Result<Self> {
+        Self::greet_with(stream, instance, name, Vec::new())
+    }
+
+    /// The same with labels.
+    pub(super) fn greet_with(
+        stream: UnixStream,
+        instance: [u8; 16],
+        name: &str,
+        labels: Vec<(&str, &str)>,
+    ) -> Result<Self> {
         let mut bytes = Preamble::OURS.encode().to_vec();
         let hello = Hello {
             instance,
@@ -25,7 +35,7 @@ impl WireClient {
             source: Source::Client,
             name,
             visible_devices: "",
-            labels: vec![],
+            labels,
         };
         Frame::put_hello(&mut bytes, &hello);
         Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);

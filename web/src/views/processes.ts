@@ -41,7 +41,7 @@ export interface Group {
 export function grouped(processes: Process[], label: string): Group[] {
   const groups = new Map<string | null, Process[]>();
   for (const process of processes) {
-    const value = process.labels?.[label] ?? null;
+    const value = Object.entries(process.labels ?? {}).find(([name]) => name === label)?.[1] ?? null;
     groups.set(value, [...(groups.get(value) ?? []), process]);
   }
   const held = (group: Group) => group.processes.reduce((sum, process) => sum + dram(process), 0);

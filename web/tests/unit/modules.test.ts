@@ -11,6 +11,7 @@ import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
 import { harmless, shortLine, userFrame } from "../../src/text";
+import { grouped } from "../../src/views/processes";
 
 const rust = (path: string) => readFileSync(new URL(`../../../crates/${path}`, import.meta.url), "utf8");
 
@@ -244,5 +245,22 @@ describe("pictures", () => {
     const main = root.children[0];
     expect(main?.children.map((frame) => [frame.name, frame.bytes])).toEqual([["b", 7], ["a", 6]]);
     expect(main?.children[1]?.children[0]?.bytes).toBe(5);
+  });
+});
+
+describe("processes by what they say of where they run", () => {
+  const process = (pid: number, dram_bytes: number, labels?: Record<string, string>) =>
+    ({ pid, labels, devices: [{ dram_bytes }] }) as unknown as Process;
+
+  test("groups come by what they hold, and those without the label last", () => {
+    const all = [process(1, 5, { job: "a" }), process(2, 50), process(3, 7, { job: "b", rank: "0" }), process(4, 1, { job: "a", rank: "1" })];
+    const pids = (label: string) => grouped(all, label).map((group) => [group.value, group.processes.map((each) => each.pid)]);
+    expect(pids("job")).toEqual([["b", [3]], ["a", [1, 4]], [null, [2]]]);
+    expect(pids("rank")).toEqual([["0", [3]], ["1", [4]], [null, [1, 2]]]);
+    expect(grouped([], "job")).toEqual([]);
+  });
+
+  test("a label named as something that every object has is no group of its own", () => {
+    expect(grouped([process(1, 1, {})], "constructor").map((group) => group.value)).toEqual([null]);
   });
 });

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Paths that take a question.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "/api/v1/snapshot",
     "/api/v1/devices/0",
     "/api/v1/processes",
@@ -16,6 +16,7 @@ const PATHS: [&str; 13] = [
     "/api/v1/blocks/0",
     "/api/v1/history",
     "/api/v1/last",
+    "/metrics",
     "/readyz",
 ];
 

@@ -60,6 +60,9 @@ fn described(bytes: &[u8]) -> String {
             identity.pid, identity.name
         )
         .unwrap();
+        for (key, value) in process.facts.labels.iter() {
+            writeln!(text, "  {key} {value}").unwrap();
+        }
     }
     writeln!(text, "{} departed", view.departed.len()).unwrap();
     text

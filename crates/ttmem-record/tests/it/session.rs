@@ -12,8 +12,8 @@ use ttmem_event::{
     MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{
-    Anomaly, Departure, DeviceFacts, IncompleteReason, Ledger, ProcessIdentity, ProcessState,
-    Resync,
+    Anomaly, Departure, DeviceFacts, IncompleteReason, Labels, Ledger, ProcessIdentity,
+    ProcessState, Resync,
 };
 use ttmem_record::{Batch, Input};
 
@@ -177,6 +177,9 @@ impl Session {
         let process = process.expect("it joined");
         self.live.push((process, source));
         if source == Source::Attached {
+            let job = format!("lab-{}", self.joined);
+            let labels = Labels::new([("job", &*job), ("team_of_two", "vision")]);
+            self.push(Input::SetLabels { process, labels });
             self.push(Input::Define {
                 process,
                 definitions: Arc::new(definitions()),

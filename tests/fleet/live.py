@@ -4,10 +4,16 @@ Every cause is on a host of its own: its alert fires there and nowhere else, no 
 gone it resolves. Rules and configurations are those of deploy/, with seconds for minutes.
 """
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
+import termios
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -270,6 +276,43 @@ def check_manifests():
         assert set(pipeline[kind]) == set(collector[kind]), kind
 
 
+def check_top(url, host):
+    """View 0 of `ttmem top`: Enter opens the server of the host that is looked for, 0 goes back."""
+    master, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+    command = [TTMEM, "top", "--prometheus", url, "--theme", "dark"]
+    variables = os.environ | {"TERM": "xterm-256color"}
+    top = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, start_new_session=True)
+    os.close(terminal)
+    os.set_blocking(master, False)
+    seen = bytearray()
+
+    def shows(text):
+        def looked():
+            with contextlib.suppress(BlockingIOError):
+                seen.extend(os.read(master, 65536))
+            return text in seen
+
+        wait_for(f"{text} on the screen", looked)
+        seen.clear()
+
+    try:
+        shows(host.instance.encode())
+        os.write(master, b"/" + host.instance.encode() + b"\r")
+        shows(b'find "')
+        os.write(master, b"\r")
+        # The tabs of a server, and its address.
+        shows(b"Overview")
+        os.write(master, b"0")
+        shows(b"Fleet")
+        os.write(master, b"q")
+        wait_for("the end of top", lambda: top.poll() is not None)
+        assert top.returncode == 0, top.returncode
+    finally:
+        end(top)
+        os.close(master)
+
+
 def check_rules():
     """The rules and their own tests, with the durations that they are used with."""
     folder = DEPLOY / "prometheus"
@@ -397,6 +440,8 @@ def main(processes):
     # Of Prometheus, whose rules the dashboards want.
     evaluated = dashboards.check_queries(prometheus, calm, growing)
     say(f"{evaluated} queries of the dashboards have answers")
+    check_top(prometheus.url, full)
+    say("`ttmem top --prometheus` shows the fleet, opens a host and goes back")
     text = subprocess.run([TTMEM, "fleet", "--prometheus", prometheus.url], check=True, capture_output=True, text=True).stdout
     say(text)
 

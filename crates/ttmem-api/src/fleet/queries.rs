@@ -25,7 +25,7 @@ pub(super) const USED: &str = "max by (instance, class) \
 pub(super) const FULL: &str = "topk(500, \
      1 - ttmem_device_free_bytes / (ttmem_device_capacity_bytes > 0) >= 0.95)";
 
-pub(super) const FULLEST: &str = r#"topk(50, 1 - ttmem_device_free_bytes{class=~"dram|l1"} / (ttmem_device_capacity_bytes > 0))"#;
+pub(super) const FULLEST: &str = r#"topk(50, 1 - ttmem_device_free_bytes{class=~"dram|l1"} / (ttmem_device_capacity_bytes > 0) > 0)"#;
 
 pub(super) const FRAGMENTED: &str = r#"max by (instance) (1 - ttmem_device_largest_fit_bytes{class="dram"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50))"#;
 

@@ -32,12 +32,12 @@ const HOSTS: &[Column] = &[
     Column::size("DRAM"),
     Column::figures("OF", 10, 3),
     Column::figures("FULLEST", 7, 0),
-    Column::figures("IN 7 D", 7, 0),
+    Column::figures("MOST 7D", 7, 0),
     Column::figures("L1", 7, 2),
     Column::figures("IN PIECES", 9, 1),
-    Column::figures("IN 1 H", 11, 5),
-    Column::figures("IN 7 D", 11, 6),
-    Column::figures("REFUSED 7 D", 11, 2),
+    Column::figures("GREW 1H", 11, 5),
+    Column::figures("GREW 7D", 11, 6),
+    Column::figures("REFUSED 7D", 10, 2),
 ];
 
 const JOBS: &[Column] = &[
@@ -45,9 +45,9 @@ const JOBS: &[Column] = &[
     Column::words("USER", 10, 2),
     Column::figures("HOSTS", 5, 0),
     Column::size("DRAM"),
-    Column::size("MOST IN 7 D"),
+    Column::size("MOST 7D"),
     Column::size("L1 BUFFERS"),
-    Column::figures("PER MARK", 11, 1),
+    Column::figures("GROWS/MARK", 11, 1),
 ];
 
 const DEVICES: &[Column] = &[

@@ -117,7 +117,9 @@ fn every_document_at_an_instant_is_that_of_a_ledger_that_got_as_far() {
     let (_folder, served) = replay(&inputs);
     let mut ledger = empty_ledger();
     let mut compared = 0;
-    for (number, (time, input)) in inputs.iter().enumerate() {
+    // The last may end with an event that was recorded long before it was applied: no instant is as late as that.
+    let but_the_last = inputs.len() - 1;
+    for (number, (time, input)) in inputs.iter().enumerate().take(but_the_last.min(240)) {
         input.apply(&mut ledger);
         if number < compared * 40 || !is_over(&inputs, number) {
             continue;

@@ -210,12 +210,13 @@ def main(processes):
     rules = max(group["evaluationTime"] for group in groups)
     say(f"rules: slowest group {rules * 1000:.0f} ms every 30 s")
     for what, expression in QUESTIONS.items():
-        times = []
+        times, processor = [], processor_seconds(process.pid)
         for _time in range(5):
             asked = time.monotonic()
             rows = len(prometheus.query(expression))
             times.append(time.monotonic() - asked)
-        say(f"query, {what}: median {statistics.median(times) * 1000:.0f} ms, {rows} rows")
+        processor = (processor_seconds(process.pid) - processor) / len(times)
+        say(f"query, {what}: median {statistics.median(times) * 1000:.0f} ms, {processor * 1000:.0f} ms of processor, {rows} rows")
     asked = time.monotonic()
     answer = subprocess.run([TTMEM, "fleet", "--prometheus", prometheus.url, "--json"], check=True, capture_output=True, text=True)
     took = time.monotonic() - asked

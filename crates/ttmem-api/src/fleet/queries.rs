@@ -31,14 +31,11 @@ pub(super) const FRAGMENTED: &str = r#"max by (instance) (1 - ttmem_device_large
 
 pub(super) const IN_PIECES: &str = r#"topk(500, 1 - ttmem_device_largest_fit_bytes{class=~"dram|l1"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50) > 0.75)"#;
 
-/// A counter that was not there before counts from 0, which `increase` does not see.
-pub(super) const FAILING: &str = "topk(500, sum by (instance, device) (\
-     (ttmem_device_failures_total unless max_over_time(ttmem_device_failures_total[1h] offset 10m)) \
-     or increase(ttmem_device_failures_total[10m])) > 0)";
+/// By the server's own count: it begins at 0 with the server, so that `increase` sees the first one.
+pub(super) const FAILING: &str =
+    "topk(500, sum by (instance) (increase(ttmem_failures_total[10m])) > 0)";
 
-pub(super) const FAILED_WEEK: &str = "sum by (instance) (\
-     (ttmem_failures_total unless ttmem_failures_total offset 1w) \
-     or increase(ttmem_failures_total[1w]))";
+pub(super) const FAILED_WEEK: &str = "sum by (instance) (increase(ttmem_failures_total[1w]))";
 
 pub(super) const GROWING: &str = "topk(500, ttmem_process_growth_per_mark_bytes > 0)";
 

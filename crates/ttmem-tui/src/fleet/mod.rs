@@ -189,10 +189,11 @@ fn put_more(lines: &mut Vec<(Style, String)>, all: usize, shown: usize, cut: boo
 }
 
 fn host_cells(host: &FleetHost) -> Vec<Cell> {
-    let name = if host.is_up {
-        Cell::new(&host.instance)
+    let (name, charged) = if host.is_up {
+        (Cell::new(&host.instance), size(host.dram_charged_bytes))
     } else {
-        Cell::inked(format!("{} (absent)", host.instance), Ink::Danger)
+        let name = Cell::inked(&host.instance, Ink::Danger);
+        (name, Cell::inked("absent", Ink::Danger))
     };
     let refused = match host.failures_week {
         None => Cell::faint(UNKNOWN),
@@ -203,7 +204,7 @@ fn host_cells(host: &FleetHost) -> Vec<Cell> {
     vec![
         name,
         Cell::faint(host.devices.to_string()),
-        size(host.dram_charged_bytes),
+        charged,
         size(host.dram_capacity_bytes),
         share(host.dram_used),
         share(host.dram_used_week),

@@ -4,8 +4,12 @@ use crate::input::{Input, Key};
 use crate::testing::screen::{SIZES, THEME, assert_screen, text};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::sync::LazyLock;
 use std::time::Instant;
 use ttmem_api::{SCHEMA, Timestamp};
+
+/// When everything happens: screens have ages.
+static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 fn problem(kind: FleetProblemKind, value: f64) -> FleetProblem {
     FleetProblem {
@@ -92,13 +96,13 @@ fn fleet() -> Fleet {
 
 fn shown(fleet: Fleet) -> Shown {
     let mut shown = Shown::new("http://127.0.0.1:9090".to_owned(), THEME);
-    shown.take(Ok(fleet), Instant::now());
+    shown.take(Ok(fleet), *NOW);
     shown
 }
 
 fn drawn(shown: &mut Shown, (width, height): (u16, u16)) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    shown.draw(&mut buffer, Instant::now());
+    shown.draw(&mut buffer, *NOW);
     text(&buffer)
 }
 

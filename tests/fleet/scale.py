@@ -69,7 +69,8 @@ def pages(processes, board, devices, count):
 
     def has_all():
         page = get(f"http://{host.instance}/metrics?min_age=0")
-        known = set(re.findall(r'ttmem_device_charged_bytes\{device="([^"]+)"', page))
+        # Known in full: a device whose mesh was not opened yet has fewer samples.
+        known = set(re.findall(r'ttmem_device_largest_fit_bytes\{device="([^"]+)",class="trace"', page))
         own = set(re.findall(r'ttmem_process_charged_bytes\{pid="(\d+)"', page))
         return len(known) >= devices and len(own) >= PROCESSES
 

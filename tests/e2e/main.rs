@@ -14,6 +14,7 @@ mod defects;
 mod demo;
 mod explain;
 mod faults;
+mod fleet;
 mod flight_recorder;
 mod hostile;
 mod hostile_server;

@@ -43,7 +43,10 @@ fn launched(server: &TestServer, labels: &str) -> Tracked {
 #[test]
 fn a_process_is_labelled_by_its_launcher_and_its_user() {
     let server = TestServer::start(&["--quiet"]);
-    let mut tracked = launched(&server, "team=vision, run = 42 ,nonsense,=,9=x,a=\u{1b}[31m,");
+    let mut tracked = launched(
+        &server,
+        "team=vision, run = 42 ,nonsense,=,9=x,a=\u{1b}[31m,",
+    );
     let account = tracked.account();
     let process = server.process(tracked.pid());
     let labels = &process["labels"];
@@ -58,7 +61,10 @@ fn a_process_is_labelled_by_its_launcher_and_its_user() {
     ] {
         assert_eq!(labels[key], value, "{labels}");
     }
-    assert!(labels.get("a").is_none() && labels.get("9").is_none(), "{labels}");
+    assert!(
+        labels.get("a").is_none() && labels.get("9").is_none(),
+        "{labels}"
+    );
 
     let pid = tracked.pid();
     let text = scraped(&server, "?min_age=0");
@@ -85,7 +91,10 @@ fn a_process_is_labelled_by_its_launcher_and_its_user() {
     assert!(output.status.success(), "what cannot be read harms nobody");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     for nonsense in ["\"nonsense\"", "\"=\"", "\"9=x\""] {
-        assert!(said.contains(&format!("ttmem: TTMEM_LABELS: {nonsense}")), "{said}");
+        assert!(
+            said.contains(&format!("ttmem: TTMEM_LABELS: {nonsense}")),
+            "{said}"
+        );
     }
     assert!(!said.contains('\u{1b}'), "{said:?}");
     // It is gone, and what it said is still known.
@@ -94,7 +103,10 @@ fn a_process_is_labelled_by_its_launcher_and_its_user() {
 
 #[test]
 fn over_tcp_metrics_need_the_token_and_have_no_names() {
-    for (options, shows_names) in [(&["--quiet"][..], false), (&["--quiet", "--http-names"], true)] {
+    for (options, shows_names) in [
+        (&["--quiet"][..], false),
+        (&["--quiet", "--http-names"], true),
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
         let token = folder.path().join("token");
         std::fs::write(&token, "a-token\n").expect("a file");

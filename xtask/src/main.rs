@@ -16,6 +16,7 @@ mod command;
 mod dist;
 mod environment;
 mod examples;
+mod fleet;
 mod fuzz;
 mod gate;
 mod install;
@@ -44,7 +45,7 @@ before a commit, before a change is merged, and for a release:
   test                        minutes: every check; steps that cannot run here are skipped
   ci                          test, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
-  soak [STEP...]              an hour or more: load, property tests, fuzzing, worst, host-unharmed,
+  soak [STEP...]              an hour or more: load, property tests, fuzzing, fleet-scale, worst, host-unharmed,
                               ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
@@ -55,6 +56,8 @@ single checks:
                               its own, without systemd and under it; needs root
   examples                    builds every example in every way, and runs it against a server, under
                               valgrind and with sanitizers
+  fleet                       alerts, figures, dashboards and `ttmem fleet` on a Prometheus, an Alertmanager and a
+                              VictoriaMetrics that are started for it
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named): the same inputs as always, or for
                               so long new ones
   gate [--bless]              instructions per event against the committed baselines; --bless writes them
@@ -76,6 +79,7 @@ single checks:
 measurements:
   bench SUBJECT [--quick]     server, client, top, api, metrics, churn, fair, python or recording,
                               as JSON
+  fleet-scale [--quick]       200 simulated hosts with 32 devices each in one Prometheus: series, memory, times
   ttnn-reports                programs on the real ttnn that run out of memory; writes the reports of them into
                               docs/explain.md
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach*.json
@@ -131,6 +135,8 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["step", name] => suite::step(name),
         ["arrows"] => arrows::run(),
         ["bench", rest @ ..] => bench::run(rest),
+        ["fleet"] => fleet::run(),
+        ["fleet-scale", rest @ ..] => fleet::scale(rest),
         ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?),
         ["gate"] => gate::run(gate::Mode::Compare),
         ["gate", "--bless"] => gate::run(gate::Mode::Bless),

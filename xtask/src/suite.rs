@@ -6,7 +6,8 @@ use crate::command::{build_for_tests, cargo, program, root, run as run_command, 
 use crate::steps::Share::{Part, Whole};
 use crate::steps::{Skipping, Step, run_steps};
 use crate::{
-    arrows, bench, dist, examples, fuzz, gate, loom, schemathesis, tool, ttnn, types, web, worst,
+    arrows, bench, dist, examples, fleet, fuzz, gate, loom, schemathesis, tool, ttnn, types, web,
+    worst,
 };
 use anyhow::{Context, bail};
 use std::fs;
@@ -53,10 +54,7 @@ const UNIT_TESTS: Step = Step::new(
     "unit tests",
     Whole,
     "cargo nextest run --workspace --lib --bins",
-    || {
-        provide([tool::PROMTOOL.ensure()]);
-        run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)])
-    },
+    || run_tests(&["--lib", "--bins"], &[("PROPTEST_CASES", FEW_CASES)]),
 );
 
 const TESTS: Step = Step::new(
@@ -65,7 +63,7 @@ const TESTS: Step = Step::new(
     "cargo nextest run --workspace (or cargo test --workspace)",
     || {
         // Without the page, the step `web` is skipped.
-        provide([tool::TMUX.ensure(), tool::PROMTOOL.ensure(), web::build()]);
+        provide([tool::TMUX.ensure(), web::build()]);
         run_tests(&[], &[])
     },
 );
@@ -96,6 +94,8 @@ const TTNN: Step = Step::new("ttnn", Part, "cargo xtask ttnn", || ttnn::run(&[])
 const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemathesis", || {
     schemathesis::run(&[])
 });
+
+const FLEET: Step = Step::new("fleet", Part, "cargo xtask fleet", fleet::run);
 
 const WEB: Step = Step::new("web", Part, "cargo xtask web-test", web::test);
 
@@ -150,6 +150,7 @@ const TEST: &[&Step] = &[
     &WHEEL,
     &TTNN,
     &GATE,
+    &FLEET,
     &WEB,
     &EXAMPLES,
     &LOOM,
@@ -191,6 +192,9 @@ const SOAK: &[&Step] = &[
     &Step::new("page", Part, "cargo xtask soak page", web::soak),
     &Step::new("churn", Whole, "cargo xtask bench churn", || {
         bench::run(&["churn"])
+    }),
+    &Step::new("fleet-scale", Whole, "cargo xtask fleet-scale", || {
+        fleet::scale(&[])
     }),
     &Step::new("worst", Part, "cargo xtask worst", || worst::run(&[])),
     &Step::new("host-unharmed", Part, "cargo xtask ttnn-unharmed", || {
@@ -278,6 +282,14 @@ fn run_tests(words: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<()> {
             test.args(["--lib", "--bins", "--tests"]);
         }
         test
+    };
+    // The text of `/metrics` is read by it; where it is not to be had, that test says so.
+    match tool::unpacked("promtool", "prometheus") {
+        Ok(promtool) => command.env("PATH", tool::path_with(&promtool)),
+        Err(error) => {
+            println!("{error:#}");
+            &mut command
+        }
     };
     run_command(command.envs(variables.iter().copied()))
 }

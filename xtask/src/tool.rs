@@ -2,7 +2,11 @@
 
 use crate::CannotRun;
 use crate::command::{program, read, run};
-use anyhow::bail;
+use crate::environment::cache_folder;
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A program and the Debian package it comes in.
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +53,77 @@ pub(crate) const SYSTEMD_NSPAWN: Tool = Tool::new("systemd-nspawn", "systemd-con
 pub(crate) const SYSTEMD_ANALYZE: Tool = Tool::new("systemd-analyze", "systemd");
 /// A terminal that tests drive by keys and read.
 pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
-
 /// The launcher of programs with several ranks.
 pub(crate) const MPIRUN: Tool = Tool::new("mpirun", "openmpi-bin");
-/// Reads metrics as Prometheus does.
-pub(crate) const PROMTOOL: Tool = Tool::new("promtool", "prometheus");
-
 /// The browser that the page is tried in.
 pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");
+
+/// A program of a Debian package that is not installed for it, because a service would come with it: the one on the path,
+/// or one that is taken out of the package and kept in the cache.
+pub(crate) fn unpacked(name: &str, package: &str) -> anyhow::Result<PathBuf> {
+    if is_there(name) {
+        return Ok(PathBuf::from(name));
+    }
+    let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
+    let folder = cache.join(format!("package-{package}"));
+    let path = folder.join("usr/bin").join(name);
+    if !path.is_file()
+        && let Err(error) = unpack(package, &folder)
+    {
+        bail!(CannotRun(format!(
+            "{name} is not installed and cannot be had: {error:#}"
+        )));
+    }
+    if !path.is_file() {
+        bail!("{name} is not in the package {package}");
+    }
+    Ok(path)
+}
+
+/// The path on which programs are looked for, with the folder of one of [`unpacked`] in it.
+pub(crate) fn path_with(program: &Path) -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folder = program.parent().filter(|folder| folder.is_absolute());
+    let folders = folder.map(Path::to_owned).into_iter();
+    let folders = std::env::split_paths(&path).chain(folders);
+    std::env::join_paths(folders).unwrap_or(path)
+}
+
+/// Downloads a package and takes it apart into a folder, which is there whole or not at all.
+fn unpack(package: &str, folder: &Path) -> anyhow::Result<()> {
+    if !is_there("apt-get") || !is_there("dpkg-deb") {
+        bail!("there is no apt-get; install the package {package} by hand");
+    }
+    let parent = folder.parent().context("it lies in the cache")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    let work = parent.join(format!("package-{package}-{}", std::process::id()));
+    fs::create_dir(&work).with_context(|| format!("cannot make {}", work.display()))?;
+    let taken_apart = download(package, &work).and_then(|archive| {
+        let tree = work.join("tree");
+        run(program("dpkg-deb").arg("-x").arg(archive).arg(&tree))?;
+        // Another step may have been faster.
+        let _there = fs::rename(&tree, folder);
+        Ok(())
+    });
+    let _removed = fs::remove_dir_all(&work);
+    taken_apart
+}
+
+fn download(package: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    let get = || {
+        let mut apt = program("apt-get");
+        apt.args(["download", "--quiet", package]);
+        run(apt.current_dir(folder))
+    };
+    if get().is_err() {
+        // The lists of packages are missing or too old; without root they stay so.
+        let _stale = run(program("apt-get").args(["update", "--quiet"]));
+        get()?;
+    }
+    let mut files = fs::read_dir(folder)?.filter_map(Result::ok);
+    let archive = files.find(|file| file.path().extension().is_some_and(|end| end == "deb"));
+    Ok(archive.context("nothing was downloaded")?.path())
+}
 
 /// Whether a program is on the path.
 fn is_there(name: &str) -> bool {

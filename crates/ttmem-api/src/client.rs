@@ -26,7 +26,8 @@ use crate::{
     Timestamp, Token, routes,
 };
 use serde::Serialize;
-use target::{of_device, with_query};
+use target::of_device;
+pub(crate) use target::with_query;
 
 /// The server answers from memory; five seconds without a byte means it hangs.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

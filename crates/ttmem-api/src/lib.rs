@@ -19,6 +19,7 @@ mod device;
 mod device_key;
 mod events;
 mod failure;
+mod fleet;
 mod hex_id;
 mod history;
 mod http;
@@ -27,6 +28,7 @@ mod last;
 mod leaks;
 mod problem;
 mod process;
+mod prometheus;
 mod python;
 mod recording;
 pub mod routes;
@@ -54,6 +56,9 @@ pub use failure::{
     BlockOwner, Clash, Explanation, FailedRequest, Failures, HeldBlock, HolderGroup, InTheWay,
     LogPlace, MapRow, Release, Setting,
 };
+pub use fleet::{
+    Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, WeekSource,
+};
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
@@ -64,6 +69,7 @@ pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,
     Processes, Released,
 };
+pub use prometheus::{ParsePrometheusUrlError, Prometheus, PrometheusError, PrometheusUrl};
 pub use python::{called_from, is_users_code, short_line, user_caller, user_frame};
 pub use recording::{
     Allocations, Layer, RecordedFailure, RecordedPeak, Recording, Rectangle, Timeline,

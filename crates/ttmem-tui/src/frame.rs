@@ -39,7 +39,7 @@ pub(crate) struct Around {
 impl Parts {
     /// Divides a screen; none of one that is too small.
     pub(crate) fn of(screen: Rect, around: Around) -> Option<Self> {
-        if screen.width < LEAST.0 || screen.height < LEAST.1 {
+        if is_too_small(screen) {
             return None;
         }
         let line = |row: u16| Rect::new(screen.x, screen.y + row, screen.width, 1);
@@ -98,6 +98,11 @@ pub(crate) fn draw(
     }
     draw_status(canvas, parts.status, data);
     draw_keys(canvas, parts.keys, keys);
+}
+
+/// Whether a screen has no room for anything but a sentence.
+pub(crate) const fn is_too_small(screen: Rect) -> bool {
+    screen.width < LEAST.0 || screen.height < LEAST.1
 }
 
 /// What is wrong, and the key that shows more, which is never cut off.
@@ -249,7 +254,7 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
 }
 
 /// Draws the keys of a view and those of everywhere, as far as there are any.
-fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, [keys, everywhere]: [&[KeyHelp]; 2]) {
+pub(crate) fn draw_keys(canvas: &mut Canvas<'_>, line: Rect, [keys, everywhere]: [&[KeyHelp]; 2]) {
     // The way out and the help are never dropped.
     let (always, others) = everywhere.split_at(everywhere.len().min(2));
     let wide = |(keys, does): &KeyHelp| text::width(keys) + 1 + text::width(does);

@@ -8,7 +8,7 @@
 //! * `glossary`: what every figure means, in one sentence each.
 //! * `playback`: the time cursor of a recording. `timebar`: where it is.
 //! * `app`: keys in, frames out. `terminal`: the screen, which is always given back.
-//! * `once`: one frame as text.
+//! * `once`: one frame as text. `fleet`: many servers, as a Prometheus knows them.
 //!
 //! Nothing here knows the ledger or the server: all of it goes through `ttmem-api`.
 
@@ -17,6 +17,7 @@ mod data;
 pub mod explanation;
 mod export;
 mod fetch;
+pub mod fleet;
 pub mod format;
 mod frame;
 mod glossary;

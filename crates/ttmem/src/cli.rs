@@ -8,7 +8,7 @@ mod top;
 
 pub(crate) use launch::{CheckOptions, EnvOptions, LaunchOptions, RunOptions};
 pub(crate) use record::{RecordFileOptions, RecordFolderOptions, ReportOptions};
-pub(crate) use remote::{HttpOptions, RecordedOptions};
+pub(crate) use remote::{HttpOptions, PrometheusOptions, RecordedOptions};
 use remote::{host_name, tcp_address};
 pub(crate) use replay::ReplayOptions;
 pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of};
@@ -36,6 +36,13 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_HTTP_TOKEN_FILE", "dump --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "mark --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "explain --http-token-file"),
+    ("TTMEM_PROMETHEUS", "top --prometheus"),
+    ("TTMEM_PROMETHEUS", "fleet --prometheus"),
+    ("TTMEM_PROMETHEUS_TOKEN_FILE", "top --prometheus-token-file"),
+    (
+        "TTMEM_PROMETHEUS_TOKEN_FILE",
+        "fleet --prometheus-token-file",
+    ),
     ("TTMEM_INTERVAL", "top --interval"),
     ("TTMEM_VIEW", "top --view"),
     ("TTMEM_COLOUR", "top --colour"),
@@ -99,6 +106,10 @@ pub(crate) enum Command {
     /// The newest failure that the server knows; or those of a log, from any machine: TT-Metal's
     /// messages in it, of every version, and the line of Python where a traceback has it.
     Explain(ExplainOptions),
+    /// Show which hosts, jobs and devices of a fleet are full, fragmented, failing or growing.
+    ///
+    /// Asks the Prometheus that scrapes their servers, for now and for the last week.
+    Fleet(FleetOptions),
     /// Drop everything the server holds for a process.
     ///
     /// Allowed to the process's user, the server's user and the superuser.
@@ -318,6 +329,20 @@ pub(crate) struct ExplainOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct FleetOptions {
+    #[command(flatten)]
+    pub(crate) prometheus: PrometheusOptions,
+
+    /// Print one JSON document, with every row.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// At most this many rows of each list, 20 unless said.
+    #[arg(long, value_name = "N", value_parser = rows)]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ConfigOptions {
     /// What to do.
     #[arg(value_enum, value_name = "ACTION")]
@@ -485,6 +510,11 @@ fn group(text: &str) -> Result<Gid, String> {
         Ok(None) => Err("there is no such group".to_owned()),
         Err(error) => Err(format!("cannot look it up: {error}")),
     }
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    let rows = text.parse().ok().filter(|rows| *rows > 0);
+    rows.ok_or_else(|| "expected a number from 1".to_owned())
 }
 
 fn speed(text: &str) -> Result<f64, String> {

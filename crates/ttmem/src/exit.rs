@@ -5,7 +5,7 @@ use crate::output::PrintError;
 use crate::run::StartChildError;
 use std::io::Write;
 use std::process::ExitCode;
-use ttmem_api::ApiRequestError;
+use ttmem_api::{ApiRequestError, PrometheusError};
 use ttmem_server::StartServerError;
 use ttmem_server::socket::BindSocketError;
 
@@ -19,7 +19,10 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (USAGE, "the command line was not understood"),
     (NO_SERVER, "no server could be reached"),
     (SERVED, "another server holds the socket"),
-    (NOTHING_FOUND, "`explain`: there is no failure to explain"),
+    (
+        NOTHING_FOUND,
+        "`explain`: there is no failure to explain; `fleet`: Prometheus knows no server",
+    ),
     (
         ABOVE_BASELINE,
         "`check`: more was taken or left behind than the baseline says",
@@ -95,7 +98,11 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             CANNOT_START
         };
     }
-    if let Some(error) = error.downcast_ref::<ApiRequestError>() {
+    let of_prometheus = match error.downcast_ref::<PrometheusError>() {
+        Some(PrometheusError::Request(error)) => Some(error),
+        _other => None,
+    };
+    if let Some(error) = error.downcast_ref::<ApiRequestError>().or(of_prometheus) {
         return match error {
             ApiRequestError::NotRunning { .. }
             | ApiRequestError::Connect { .. }

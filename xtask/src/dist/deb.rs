@@ -90,6 +90,21 @@ pub(super) fn put_guides(tree: &Tree, folder: &str) -> anyhow::Result<()> {
             tree.put(&page, &format!("{to}/{name}"), PLAIN)?;
         }
     }
+    put_all(tree, &root().join("deploy"), &format!("{folder}/deploy"))
+}
+
+/// Puts a folder with all that is below it.
+fn put_all(tree: &Tree, from: &Path, to: &str) -> anyhow::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let to = format!("{to}/{name}");
+        if path.is_dir() {
+            put_all(tree, &path, &to)?;
+        } else {
+            tree.put(&path, &to, PLAIN)?;
+        }
+    }
     Ok(())
 }
 

@@ -86,23 +86,10 @@ impl ApiClient {
         target: &str,
         limit_bytes: u64,
     ) -> Result<Body<BufReader<Deadline>>, ApiRequestError> {
-        let mut connection = Connection::open(&self.server, self.timeout)
-            .map_err(|source| self.not_connected(source))?;
-        let sent = connection.write_all(self.request(method, target).as_bytes());
-        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
-        let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
-        // A server that is full answers and closes without reading: its reason is worth more
-        // than our broken pipe.
-        let head = match (read_head(&mut answer), sent) {
-            (Ok(head), _) => head,
-            (Err(_), Err(source)) => return Err(self.transport(source)),
-            (Err(error), Ok(())) => return Err(self.unreadable(error)),
-        };
-        match head {
-            (200, framing) => Ok(Body::new(answer, framing, limit_bytes)),
-            (code, framing) => {
-                let body = Body::new(answer, framing, self.body_limit_bytes).read_whole();
-                let body = body.map_err(|error| self.unreadable(error))?;
+        match self.answer(method, target, limit_bytes)? {
+            (200, body) => Ok(body),
+            (code, body) => {
+                let body = body.read_whole().map_err(|error| self.unreadable(error))?;
                 Err(ApiRequestError::Status {
                     server: self.server.clone(),
                     code,
@@ -110,6 +97,40 @@ impl ApiClient {
                 })
             }
         }
+    }
+
+    /// Sends a request and returns the answer whole, whatever its code: for servers whose refusals have a form of
+    /// their own.
+    pub(crate) fn any_answer(&self, target: &str) -> Result<(u16, Vec<u8>), ApiRequestError> {
+        let (code, body) = self.answer("GET", target, self.body_limit_bytes)?;
+        let body = body.read_whole().map_err(|error| self.unreadable(error))?;
+        Ok((code, body))
+    }
+
+    /// Sends a request and returns the code and the body, which is read while it arrives.
+    fn answer(
+        &self,
+        method: &str,
+        target: &str,
+        limit_bytes: u64,
+    ) -> Result<(u16, Body<BufReader<Deadline>>), ApiRequestError> {
+        let mut connection = Connection::open(&self.server, self.timeout)
+            .map_err(|source| self.not_connected(source))?;
+        let sent = connection.write_all(self.request(method, target).as_bytes());
+        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
+        let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
+        // A server that is full answers and closes without reading: its reason is worth more
+        // than our broken pipe.
+        let (code, framing) = match (read_head(&mut answer), sent) {
+            (Ok(head), _) => head,
+            (Err(_), Err(source)) => return Err(self.transport(source)),
+            (Err(error), Ok(())) => return Err(self.unreadable(error)),
+        };
+        let limit_bytes = match code {
+            200 => limit_bytes,
+            _refusal => self.body_limit_bytes,
+        };
+        Ok((code, Body::new(answer, framing, limit_bytes)))
     }
 
     /// The text of a request.

@@ -8,7 +8,7 @@ pub(super) fn of_device(route: &str, name: &str) -> String {
 }
 
 /// A path with the fields of a query that are there: those of an object, or pairs in a list.
-pub(super) fn with_query(path: &str, query: &impl Serialize) -> String {
+pub(crate) fn with_query(path: &str, query: &impl Serialize) -> String {
     let mut target = path.to_owned();
     let mut put = |name: &str, value: &serde_json::Value| {
         let value = match value {

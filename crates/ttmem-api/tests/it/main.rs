@@ -98,6 +98,8 @@ fn device() -> Device {
         caches: CacheCounts::default(),
         dispatches: 0,
         trace_replays: 0,
+        failures: Default::default(),
+        ring_stalls: 0,
         cb_headroom_bytes: Some(-1),
         regions: Vec::new(),
         allocators: vec![AllocatorUsage {
@@ -205,7 +207,8 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(device),
         "id unique_id scope arch board remote source verified dram l1 l1_small trace system cb \
-         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes allocators peaks_since_marks regions"
+         kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes failures ring_stalls allocators \
+         peaks_since_marks regions"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
                  peak_bytes peak_time buffers largest_free_bytes_per_bank capacity_is_current \
@@ -233,7 +236,7 @@ fn the_document_has_the_documented_names() {
     assert_eq!(
         keys(process),
         "pid instance name names_hidden uid start_time state source incomplete incomplete_reasons resyncing lost_events \
-         elided_events claimed_pid anomalies inherited_frees leak_candidates connections devices \
+         elided_events claimed_pid labels anomalies inherited_frees leak_candidates connections devices \
          released host"
     );
     assert_eq!(

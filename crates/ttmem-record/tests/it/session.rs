@@ -12,8 +12,8 @@ use ttmem_event::{
     MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{
-    Anomaly, Departure, DeviceFacts, IncompleteReason, Labels, Ledger, ProcessIdentity, ProcessState,
-    Resync,
+    Anomaly, Departure, DeviceFacts, IncompleteReason, Labels, Ledger, ProcessIdentity,
+    ProcessState, Resync,
 };
 use ttmem_record::{Batch, Input};
 

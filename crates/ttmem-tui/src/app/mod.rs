@@ -86,6 +86,8 @@ pub struct TopOptions<'c> {
     /// Whether the terminal is asked for its background, which decides the colours.
     pub asks_background: bool,
     pub companion: Option<&'c dyn Companion>,
+    /// Whether it is one host of a fleet, to which `0` goes back.
+    pub of_fleet: bool,
 }
 
 impl fmt::Debug for TopOptions<'_> {
@@ -103,6 +105,8 @@ pub enum Left {
     Quit,
     /// Whoever ran beside has ended, and the user had not touched the screen.
     Over,
+    /// The user wants to see the fleet that the server is one of.
+    ToFleet,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +140,7 @@ pub fn top(options: TopOptions<'_>) -> Result<Left, TopError> {
         options.theme,
     );
     app.begin_at(options.at);
+    app.set_of_fleet(options.of_fleet);
     let mut screen = Screen::enter().map_err(TopError::Terminal)?;
     if options.asks_background {
         screen.ask_background().map_err(TopError::Terminal)?;
@@ -194,6 +199,7 @@ impl Shown<'_> {
                     Flow::On => {}
                     Flow::Suspend => self.suspend()?,
                     Flow::Quit => return Ok(Left::Quit),
+                    Flow::ToFleet => return Ok(Left::ToFleet),
                     Flow::GoOn => self.companion.iter().for_each(|beside| beside.go_on()),
                 }
                 must_draw |= app.is_changed();

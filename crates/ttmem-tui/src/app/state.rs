@@ -32,6 +32,8 @@ pub(crate) enum Flow {
     /// The process is to be stopped, until the user continues it.
     Suspend,
     Quit,
+    /// The fleet that the server is one of.
+    ToFleet,
     /// Whoever runs beside and waits is to go on.
     GoOn,
 }
@@ -43,6 +45,8 @@ pub(crate) struct App {
     before: Vec<Tab>,
     /// Whether whoever runs beside waits for the user.
     held: bool,
+    /// Whether `0` shows the fleet that the server is one of.
+    of_fleet: bool,
     /// Whether the user is asked which form an export is to have.
     exporting: bool,
     views: [Box<dyn View>; Tab::ALL.len()],
@@ -66,6 +70,7 @@ impl App {
             tab,
             before: Vec::new(),
             held: false,
+            of_fleet: false,
             exporting: false,
             views: Tab::ALL.map(Tab::view),
             chosen: Chosen::default(),
@@ -83,6 +88,10 @@ impl App {
     /// Begins at an instant of a recording.
     pub(crate) fn begin_at(&mut self, at: Option<Timestamp>) {
         self.data.playback = Playback::beginning_at(at);
+    }
+
+    pub(crate) const fn set_of_fleet(&mut self, of_fleet: bool) {
+        self.of_fleet = of_fleet;
     }
 
     /// Whether a frame would differ from the last one.
@@ -191,6 +200,10 @@ impl App {
         } else {
             keys(&**view, &self.data)
         };
+        let mut everywhere = everywhere;
+        if self.of_fleet && !everywhere.is_empty() {
+            everywhere.insert(2, ("0", "fleet"));
+        }
         frame::draw(canvas, parts, (self.tab, [&keys, &everywhere]), &self.data);
         let peaks = match &self.data.recording {
             Some(recording) => playback::peaks(recording, &view.subject(&self.data, &self.chosen)),
@@ -298,6 +311,7 @@ impl App {
                 self.notice("no mark was set: this is a recording".to_owned());
             }
             Key::Char('m') => self.marks += 1,
+            Key::Char('0') if self.of_fleet => return Flow::ToFleet,
             Key::Char('x') => self.exporting = true,
             Key::Char('+' | '=') => self.step_interval(false),
             Key::Char('-') => self.step_interval(true),

@@ -39,6 +39,7 @@ fn does_what_it_is_asked() {
                 theme: Theme::new(crate::ColourDepth::Sixteen, true),
                 asks_background: true,
                 companion: None,
+                of_fleet: false,
             };
             crate::top(options).expect("it runs until it is left");
         }

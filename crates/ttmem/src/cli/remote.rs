@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use ttmem_api::{HttpUrl, Timestamp};
+use ttmem_api::{HttpUrl, PrometheusUrl, Timestamp};
 
 /// Options of the commands that only read.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
@@ -22,6 +22,18 @@ pub(crate) struct HttpOptions {
     /// The file with the token that this server asks for; only for --http.
     #[arg(long, value_name = "FILE", env = "TTMEM_HTTP_TOKEN_FILE")]
     pub(crate) http_token_file: Option<PathBuf>,
+}
+
+/// Options of the commands that can ask for a whole fleet.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
+pub(crate) struct PrometheusOptions {
+    /// Ask the Prometheus with this URL, such as http://127.0.0.1:9090, for the whole fleet.
+    #[arg(long, value_name = "URL", env = "TTMEM_PROMETHEUS")]
+    pub(crate) prometheus: Option<PrometheusUrl>,
+
+    /// The file with the token that this Prometheus asks for.
+    #[arg(long, value_name = "FILE", env = "TTMEM_PROMETHEUS_TOKEN_FILE")]
+    pub(crate) prometheus_token_file: Option<PathBuf>,
 }
 
 /// Options of the commands that can look back.
@@ -63,6 +75,8 @@ impl Command {
 pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Error> {
     let recorded = cli.command.recorded_options();
     let has_file = recorded.is_some_and(|recorded| recorded.file.is_some());
+    let asks_fleet =
+        matches!(&cli.command, Command::Top(top) if top.prometheus.prometheus.is_some());
     let Some(options) = cli.command.http_options() else {
         return Ok(());
     };
@@ -72,6 +86,18 @@ pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Er
         source == Some(ValueSource::CommandLine)
     };
     let socket_typed = matches.value_source("socket") == Some(ValueSource::CommandLine);
+    // Only commands that have the option may be asked where it came from.
+    if asks_fleet && typed("prometheus") {
+        let places = [
+            (has_file, "--file <FILE>"),
+            (typed("http"), "--http <URL>"),
+            (socket_typed, "--socket <PATH>"),
+        ];
+        if let Some((_typed, place)) = places.into_iter().find(|(typed, _)| *typed) {
+            let reason = format!("the argument '--prometheus <URL>' cannot be used with '{place}'");
+            return Err(Cli::command().error(ErrorKind::ArgumentConflict, reason));
+        }
+    }
     if has_file {
         let places = [
             (typed("http"), "--http <URL>"),
@@ -95,7 +121,8 @@ pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Er
         (_, false) if options.http.is_some() => cli.socket = None,
         (_, false) => {}
     }
-    if options.http.is_none() && typed("http_token_file") {
+    // With --prometheus it is shown to the hosts that are opened.
+    if options.http.is_none() && typed("http_token_file") && !asks_fleet {
         let reason = "'--http-token-file <FILE>' is only for '--http <URL>'";
         return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, reason));
     }

@@ -1,6 +1,6 @@
 //! Options of `ttmem top`.
 
-use super::{HttpOptions, RecordedOptions};
+use super::{HttpOptions, PrometheusOptions, RecordedOptions};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
@@ -31,6 +31,9 @@ pub(crate) struct TopOptions {
 
     #[command(flatten)]
     pub(crate) http: HttpOptions,
+
+    #[command(flatten)]
+    pub(crate) prometheus: PrometheusOptions,
 }
 
 /// What the terminal view looks like, and what it begins with.

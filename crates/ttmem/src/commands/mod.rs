@@ -3,6 +3,7 @@
 mod answers;
 mod dump;
 mod explain;
+mod fleet;
 pub(crate) mod reach;
 mod replay;
 mod serve;
@@ -12,6 +13,7 @@ pub(crate) mod top;
 mod tests;
 
 use crate::cli::{Cli, Command};
+use crate::exit::UsageError;
 use crate::output::{Output, Screen};
 use crate::recording_file::Source;
 use crate::{check, config, demo, load, manual, report_file, run, service};
@@ -26,6 +28,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Serve(options) => serve::run(&options, cli.socket)?,
         Command::Top(options) => {
+            if let Some(prometheus) = fleet::prometheus(&options.prometheus)? {
+                top::run_fleet(&prometheus, &options, screen, Output::stdout())?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let source = Source::find(cli.socket, &options.http, &options.recorded)?;
             top::run(&source, &options, Output::stdout())?;
         }
@@ -47,6 +53,14 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             };
             printed(|output| explain::print(&failures, &options, screen, output))?;
             explain::found(&failures, options.log.as_deref())?;
+        }
+        Command::Fleet(options) => {
+            let named = fleet::prometheus(&options.prometheus)?;
+            let prometheus = named.ok_or_else(|| {
+                UsageError("--prometheus <URL> says which Prometheus to ask".to_owned())
+            })?;
+            let rows = options.limit.unwrap_or(fleet::ROWS);
+            printed(|output| fleet::print(&prometheus, options.json, rows, screen, output))?;
         }
         Command::Forget(options) => {
             let client = ApiClient::new(reach::socket(cli.socket)?);
@@ -85,6 +99,8 @@ fn printed(
     command: impl FnOnce(&mut Output<BufWriter<StdoutLock<'static>>>) -> Result<()>,
 ) -> Result<()> {
     let mut output = Output::stdout();
-    command(&mut output)?;
-    Ok(output.finish()?)
+    let outcome = command(&mut output);
+    // What was printed before a failure is for the user, too.
+    output.finish()?;
+    outcome
 }

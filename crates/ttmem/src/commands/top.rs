@@ -1,12 +1,15 @@
 //! `ttmem top`: the account of a server or of a recording, on the terminal or once as text.
 
+use super::fleet;
 use super::reach::patiently;
 use crate::cli::{Look, ThemeChoice, TopOptions};
-use crate::output::{Output, text_size};
+use crate::exit::UsageError;
+use crate::output::{Output, Screen, text_size};
 use crate::recording_file::Source;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use std::io::{IsTerminal, Write, stdin, stdout};
-use ttmem_api::ApiClient;
+use ttmem_api::{ApiClient, HttpUrl, Prometheus, Token};
+use ttmem_tui::fleet::{FleetLeft, FleetOptions};
 use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
 
 /// Why no view can be shown on this terminal; none if it can.
@@ -60,8 +63,65 @@ pub(super) fn run(
         theme,
         asks_background,
         companion: None,
+        of_fleet: false,
     })?;
     Ok(())
+}
+
+/// Shows the fleet that a Prometheus knows, and the servers of hosts that the user opens.
+pub(super) fn run_fleet(
+    prometheus: &Prometheus,
+    options: &TopOptions,
+    screen: Screen,
+    mut output: Output<impl Write>,
+) -> Result<()> {
+    let token = match &options.http.http_token_file {
+        Some(file) => Some(Token::read(file)?),
+        None => None,
+    };
+    if options.csv {
+        let what = "a fleet has several lists and no CSV: use --json";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if options.once || options.json || terminal_obstacle().is_some() {
+        fleet::print(prometheus, options.json, fleet::ROWS, screen, &mut output)?;
+        return Ok(output.finish()?);
+    }
+    output.finish()?;
+    let (theme, asks_background) = theme(&options.look);
+    loop {
+        let left = ttmem_tui::fleet::fleet(FleetOptions {
+            prometheus: prometheus.clone(),
+            theme,
+            asks_background,
+        })?;
+        let FleetLeft::Open(host) = left else {
+            return Ok(());
+        };
+        // What a Prometheus calls a host need not be an address; nothing but one is connected to.
+        let url: HttpUrl = format!("http://{host}").parse().map_err(|error| {
+            anyhow!("{host} is not the address of a server ({error}): set `instance` to HOST:PORT")
+        })?;
+        let client = ApiClient::at(url);
+        let client = match &token {
+            Some(token) => client.with_token(token.clone()),
+            None => client,
+        };
+        let left = ttmem_tui::top(ttmem_tui::TopOptions {
+            address: client.server().to_string(),
+            client,
+            interval: options.look.interval,
+            tab: options.look.view,
+            at: None,
+            theme,
+            asks_background,
+            companion: None,
+            of_fleet: true,
+        })?;
+        if left != Left::ToFleet {
+            return Ok(());
+        }
+    }
 }
 
 /// Shows a server with the lines of something that runs beside it.
@@ -80,6 +140,7 @@ pub(crate) fn show_beside(
         theme,
         asks_background,
         companion: Some(companion),
+        of_fleet: false,
     })
 }
 

@@ -30,7 +30,7 @@ impl<T> Page<'_, T> {
         self.painted(explanation::sentence(failure, self.width))
     }
 
-    fn painted(&self, lines: Vec<(Style, String)>) -> String {
+    pub(super) fn painted(&self, lines: Vec<(Style, String)>) -> String {
         let mut text = String::new();
         for (style, line) in lines {
             text.push_str(&match style {

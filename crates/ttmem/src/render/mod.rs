@@ -8,6 +8,7 @@
 mod devices;
 mod dump;
 mod explained;
+mod fleet;
 mod growing;
 mod json;
 mod last;
@@ -21,6 +22,7 @@ pub(crate) mod tests;
 
 pub(crate) use dump::{Dump, DumpRow};
 pub(crate) use explained::explained;
+pub(crate) use fleet::fleet;
 #[cfg(test)]
 pub(crate) use json::json_report;
 pub(crate) use json::{as_map, in_seconds, print_report};

@@ -4,9 +4,9 @@ use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
 use ttmem_api::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
-    CoreType, Device, FailureCount, HexId, HostProcess, IncompleteReason, KernelUsage,
-    LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process, ProcessDevice,
-    ProcessState, Released, SCHEMA, Server, Setting, Snapshot, Source,
+    CoreType, Device, FailureCount, FailureCounts, HexId, HostProcess, IncompleteReason,
+    KernelUsage, LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process,
+    ProcessDevice, ProcessState, Released, SCHEMA, Server, Setting, Snapshot, Source,
 };
 
 const MIB: u64 = 1 << 20;
@@ -45,6 +45,8 @@ impl World {
                 clients_limit: Some(1024),
                 clients_refused: 0,
                 events_applied: 123_456_789,
+                events_lost: 0,
+                events_elided: 0,
                 log_lines_elided: 0,
             },
             devices: (0..self.devices).map(|place| self.device(place)).collect(),
@@ -172,6 +174,8 @@ impl World {
             },
             dispatches: 90_213,
             trace_replays: 1_024,
+            failures: FailureCounts::default(),
+            ring_stalls: 0,
             cb_headroom_bytes: Some(if self.busy { 12_288 } else { 135_168 }),
             allocators: self.allocators(&dram, &l1, &small),
             peaks_since_marks: vec![PeakBytes {

@@ -107,18 +107,18 @@ impl Processes {
         });
         self.can_group = has_labels(processes);
         self.groups.clear();
-        let families = in_families(processes, self.list.places());
-        let families = match self.grouping.label().filter(|_label| self.can_group) {
+        let rows = match self.grouping.label().filter(|_label| self.can_group) {
             Some(label) => {
-                let places: Vec<usize> = families.iter().map(|(place, _depth)| *place).collect();
+                // Parents may be in another group: each stands for itself, those that are gone last.
+                let mut places = self.list.places().to_vec();
+                places.sort_by_key(|place| is_gone(&processes[*place]));
                 self.groups = groups(label, processes, &places);
                 let members = self.groups.iter().flat_map(|group| &group.members);
-                // Parents may be in another group.
                 members.map(|place| (*place, 0)).collect()
             }
-            None => families,
+            None => in_families(processes, self.list.places()),
         };
-        for (process, depth) in families {
+        for (process, depth) in rows {
             let row = |device| Row {
                 process,
                 device,

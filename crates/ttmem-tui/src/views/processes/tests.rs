@@ -115,7 +115,7 @@ fn processes_are_grouped_by_job_and_by_rank() {
         );
         for group in &view.groups {
             assert!(
-                lines(&screen).contains(&bytes(sum(&group.members))),
+                screen.contains(&bytes(sum(&group.members))),
                 "{}",
                 group.title
             );
@@ -127,6 +127,7 @@ fn processes_are_grouped_by_job_and_by_rank() {
     press(&mut view, &[Key::Down, Key::Enter], &data);
     assert!(view.opened.is_some());
     press(&mut view, &[Key::Escape, Key::Char('b')], &data);
+    drawn(&mut view, &data, &Chosen::default(), (80, 24));
     assert!(view.groups.is_empty() && view.grouping == Grouping::None);
     press(&mut view, &[Key::Char('/')], &data);
     typed(&mut view, "job 92", &data);

@@ -1,0 +1,284 @@
+//! The questions in their order, and the document that the answers make.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::queries::{self, ROWS};
+use super::{Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, WeekSource};
+use crate::prometheus::{Labels, Sample};
+use crate::{MemoryClass, Prometheus, PrometheusError, SCHEMA, Timestamp};
+
+const NANOS_PER_SECOND: f64 = 1e9;
+
+impl Fleet {
+    /// Asks a Prometheus for everything, at one moment of its clock.
+    pub fn ask(prometheus: &Prometheus) -> Result<Self, PrometheusError> {
+        let now = prometheus.now()?;
+        let mut fleet = Self::made(now, |query| prometheus.query(query, now))?;
+        fleet.prometheus = prometheus.url().to_string();
+        Ok(fleet)
+    }
+
+    /// Makes the document of what each query gives.
+    pub(super) fn made<E>(
+        now: f64,
+        mut ask: impl FnMut(&str) -> Result<Vec<Sample>, E>,
+    ) -> Result<Self, E> {
+        let mut hosts = Hosts::default();
+        for sample in ask(queries::UP)? {
+            hosts.of(&sample).is_up = true;
+        }
+        let mut problems = Vec::new();
+        for sample in ask(queries::ABSENT)? {
+            hosts.of(&sample).is_up = false;
+            problems.push(problem(FleetProblemKind::Absent, &sample));
+        }
+        let mut cut = false;
+        for (query, kind) in [
+            (queries::FAILING, FleetProblemKind::Failing),
+            (queries::FULL, FleetProblemKind::Full),
+            (queries::IN_PIECES, FleetProblemKind::Fragmented),
+            (queries::GROWING, FleetProblemKind::Growing),
+            (queries::INCOMPLETE, FleetProblemKind::Incomplete),
+        ] {
+            let found = ask(query)?;
+            cut |= found.len() >= ROWS;
+            for sample in found {
+                let host = hosts.of(&sample);
+                match kind {
+                    FleetProblemKind::Failing => host.failures += count(sample.value),
+                    FleetProblemKind::Incomplete => {
+                        host.incomplete_processes = count(sample.value);
+                    }
+                    _other => {}
+                }
+                problems.push(problem(kind, &sample));
+            }
+        }
+        hosts.figures(&mut ask)?;
+        let week_source = hosts.week(&mut ask)?;
+        let devices = ask(queries::FULLEST)?;
+        problems.sort_by(|one, other| {
+            let rank = |problem: &FleetProblem| (problem.kind, problem.instance.clone());
+            // Of one kind the worst first.
+            one.kind
+                .cmp(&other.kind)
+                .then(other.value.total_cmp(&one.value))
+                .then(rank(one).cmp(&rank(other)))
+        });
+        Ok(Self {
+            schema: SCHEMA,
+            prometheus: String::new(),
+            time: moment(now),
+            devices_known: hosts.0.values().map(|host| host.devices).sum(),
+            hosts: hosts.in_order(&problems),
+            jobs: jobs(&mut ask, week_source)?,
+            devices: devices.iter().filter_map(device).collect(),
+            problems,
+            problems_cut: cut,
+            week_source,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Hosts(BTreeMap<String, FleetHost>);
+
+impl Hosts {
+    fn of(&mut self, sample: &Sample) -> &mut FleetHost {
+        let instance = &sample.labels.instance;
+        self.0.entry(instance.clone()).or_insert_with(|| FleetHost {
+            instance: instance.clone(),
+            ..FleetHost::default()
+        })
+    }
+
+    fn figures<E>(
+        &mut self,
+        ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+    ) -> Result<(), E> {
+        for sample in ask(queries::DEVICES)? {
+            self.of(&sample).devices = count(sample.value);
+        }
+        for sample in ask(queries::CHARGED)? {
+            self.of(&sample).dram_charged_bytes = Some(count(sample.value));
+        }
+        for sample in ask(queries::CAPACITY)? {
+            self.of(&sample).dram_capacity_bytes = Some(count(sample.value));
+        }
+        for sample in ask(queries::USED)? {
+            let share = Some(share(sample.value));
+            let host = self.of(&sample);
+            match &*sample.labels.class {
+                "dram" => host.dram_used = share,
+                "l1" => host.l1_used = share,
+                _other => {}
+            }
+        }
+        for sample in ask(queries::FRAGMENTED)? {
+            self.of(&sample).dram_fragmented = Some(share(sample.value));
+        }
+        for sample in ask(queries::GROWN_HOUR)? {
+            self.of(&sample).dram_grown_hour_bytes = Some(difference(sample.value));
+        }
+        for sample in ask(queries::GROWING_COUNT)? {
+            self.of(&sample).growing_processes = count(sample.value);
+        }
+        Ok(())
+    }
+
+    /// The figures of the week, from recording rules where there are any.
+    fn week<E>(
+        &mut self,
+        ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+    ) -> Result<WeekSource, E> {
+        let mut source = WeekSource::RecordingRules;
+        let mut used = ask(queries::RECORDED_USED_WEEK)?;
+        if used.is_empty() {
+            source = WeekSource::Samples;
+            used = ask(queries::USED_WEEK)?;
+        } else {
+            for sample in ask(queries::RECORDED_FRAGMENTED_WEEK)? {
+                self.of(&sample).dram_fragmented_week = Some(share(sample.value));
+            }
+        }
+        for sample in used {
+            let share = Some(share(sample.value));
+            let host = self.of(&sample);
+            match &*sample.labels.class {
+                "dram" => host.dram_used_week = share,
+                "l1" => host.l1_used_week = share,
+                _other => {}
+            }
+        }
+        for sample in ask(queries::GROWN_WEEK)? {
+            self.of(&sample).dram_grown_week_bytes = Some(difference(sample.value));
+        }
+        for sample in ask(queries::FAILED_WEEK)? {
+            self.of(&sample).failures_week = Some(count(sample.value));
+        }
+        Ok(source)
+    }
+
+    /// Those with problems in the order of these, then the fullest.
+    fn in_order(self, problems: &[FleetProblem]) -> Vec<FleetHost> {
+        let mut worst = BTreeMap::new();
+        for (place, problem) in problems.iter().enumerate() {
+            worst.entry(problem.instance.as_str()).or_insert(place);
+        }
+        let mut hosts: Vec<FleetHost> = self.0.into_values().collect();
+        hosts.sort_by(|one, other| {
+            let place = |host: &FleetHost| worst.get(host.instance.as_str()).copied();
+            let used = |host: &FleetHost| host.dram_used.unwrap_or(-1.0);
+            let unwell = |host: &FleetHost| place(host).unwrap_or(usize::MAX);
+            unwell(one)
+                .cmp(&unwell(other))
+                .then(used(other).total_cmp(&used(one)))
+        });
+        hosts
+    }
+}
+
+fn jobs<E>(
+    ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+    week: WeekSource,
+) -> Result<Vec<FleetJob>, E> {
+    let mut jobs: BTreeMap<(String, String), FleetJob> = BTreeMap::new();
+    let key = |labels: &Labels| (labels.workload.clone(), labels.user.clone());
+    for sample in ask(queries::JOBS)? {
+        let job = jobs.entry(key(&sample.labels)).or_insert_with(|| FleetJob {
+            job: sample.labels.workload.clone(),
+            user: known(&sample.labels.user),
+            ..FleetJob::default()
+        });
+        match &*sample.labels.class {
+            "dram" => job.dram_bytes = Some(count(sample.value)),
+            "l1" => job.l1_bytes = Some(count(sample.value)),
+            _other => {}
+        }
+    }
+    for sample in ask(queries::JOB_HOSTS)? {
+        if let Some(job) = jobs.get_mut(&key(&sample.labels)) {
+            job.hosts = count(sample.value);
+        }
+    }
+    for sample in ask(queries::JOB_GROWTH)? {
+        if let Some(job) = jobs.get_mut(&key(&sample.labels)) {
+            job.grows_per_mark_bytes = Some(count(sample.value));
+        }
+    }
+    if week == WeekSource::RecordingRules {
+        for sample in ask(queries::RECORDED_JOB_WEEK)? {
+            if let Some(job) = jobs.get_mut(&key(&sample.labels)) {
+                job.dram_week_bytes = Some(count(sample.value));
+            }
+        }
+    }
+    let mut jobs: Vec<FleetJob> = jobs.into_values().collect();
+    jobs.sort_by_key(|job| Reverse((job.dram_bytes, job.l1_bytes)));
+    Ok(jobs)
+}
+
+fn problem(kind: FleetProblemKind, sample: &Sample) -> FleetProblem {
+    let labels = &sample.labels;
+    FleetProblem {
+        kind,
+        instance: labels.instance.clone(),
+        device: known(&labels.device),
+        class: class(&labels.class),
+        pid: known(&labels.pid),
+        name: known(&labels.name),
+        job: known(&labels.workload),
+        value: sample.value,
+    }
+}
+
+fn device(sample: &Sample) -> Option<FleetDevice> {
+    Some(FleetDevice {
+        instance: sample.labels.instance.clone(),
+        device: sample.labels.device.clone(),
+        class: class(&sample.labels.class)?,
+        used: share(sample.value),
+    })
+}
+
+fn class(label: &str) -> Option<MemoryClass> {
+    Some(match label {
+        "dram" => MemoryClass::Dram,
+        "l1" => MemoryClass::L1,
+        "l1_small" => MemoryClass::L1Small,
+        "trace" => MemoryClass::Trace,
+        _unknown => return None,
+    })
+}
+
+fn known(label: &str) -> Option<String> {
+    (!label.is_empty()).then(|| label.to_owned())
+}
+
+/// A share is never above the whole, whatever is answered.
+fn share(value: f64) -> f64 {
+    value.clamp(0.0, 1.0)
+}
+
+/// A count or a size: `increase` gives parts of one, and nobody's memory is beyond 64 bits.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a float saturates"
+)]
+fn count(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a cast of a float saturates"
+)]
+fn difference(value: f64) -> i64 {
+    value.round() as i64
+}
+
+fn moment(seconds: f64) -> Timestamp {
+    Timestamp::from_unix_nanos(count(seconds * NANOS_PER_SECOND))
+}

@@ -1,0 +1,140 @@
+use super::*;
+use crate::prometheus::{Labels, Sample};
+use std::convert::Infallible;
+
+fn labels(words: &[(&str, &str)]) -> Labels {
+    let mut labels = Labels::default();
+    for (name, value) in words {
+        let label = match *name {
+            "instance" => &mut labels.instance,
+            "device" => &mut labels.device,
+            "class" => &mut labels.class,
+            "workload" => &mut labels.workload,
+            "user" => &mut labels.user,
+            "pid" => &mut labels.pid,
+            other => unreachable!("no label {other}"),
+        };
+        *label = (*value).to_owned();
+    }
+    labels
+}
+
+fn sample(words: &[(&str, &str)], value: f64) -> Sample {
+    let labels = labels(words);
+    Sample { labels, value }
+}
+
+/// The document of a Prometheus that has these answers and no others.
+fn made(answers: &[(&str, Vec<Sample>)]) -> Fleet {
+    let fleet = Fleet::made(1.0e9, |query| {
+        let answer = answers.iter().find(|(asked, _)| *asked == query);
+        Ok::<_, Infallible>(answer.map_or_else(Vec::new, |(_, samples)| samples.clone()))
+    });
+    match fleet {
+        Ok(fleet) => fleet,
+    }
+}
+
+#[test]
+fn nothing_known_is_an_empty_fleet() {
+    let fleet = made(&[]);
+    assert_eq!(fleet.hosts, []);
+    assert_eq!(fleet.problems, []);
+    assert_eq!(fleet.week_source, WeekSource::Samples);
+    assert_eq!(fleet.time.to_string(), "2001-09-09T01:46:40.000000000Z");
+}
+
+#[test]
+fn the_worst_problem_and_its_host_come_first() {
+    let (calm, sick, gone) = ("calm:1", "sick:1", "gone:1");
+    let up = |instance| sample(&[("instance", instance)], 1.0);
+    let used = |instance, value| sample(&[("instance", instance), ("class", "dram")], value);
+    let full = sample(
+        &[("instance", calm), ("device", "3"), ("class", "l1")],
+        0.96,
+    );
+    let fleet = made(&[
+        (
+            queries::UP,
+            vec![up(calm), up("idle:1"), up("busy:1"), up(sick)],
+        ),
+        (queries::ABSENT, vec![sample(&[("instance", gone)], 0.0)]),
+        (
+            queries::FAILING,
+            vec![sample(&[("instance", sick), ("device", "0")], 2.1)],
+        ),
+        (queries::FULL, vec![full]),
+        (
+            queries::USED,
+            vec![used("idle:1", 0.1), used("busy:1", 0.5), used(sick, 1.2)],
+        ),
+    ]);
+    let kinds: Vec<FleetProblemKind> = fleet.problems.iter().map(|each| each.kind).collect();
+    use FleetProblemKind::{Absent, Failing, Full};
+    assert_eq!(kinds, [Failing, Absent, Full]);
+    assert_eq!(fleet.problems[2].class, Some(MemoryClass::L1));
+    let hosts: Vec<&str> = fleet.hosts.iter().map(|host| &*host.instance).collect();
+    assert_eq!(hosts, [sick, gone, calm, "busy:1", "idle:1"]);
+    assert_eq!(
+        (fleet.hosts[0].failures, fleet.hosts[0].dram_used),
+        (2, Some(1.0))
+    );
+    assert!(!fleet.hosts[1].is_up);
+}
+
+#[test]
+fn a_week_is_of_recording_rules_where_there_are_any() {
+    let recorded = vec![sample(&[("instance", "a:1"), ("class", "l1")], 0.5)];
+    let fleet = made(&[(queries::RECORDED_USED_WEEK, recorded)]);
+    assert_eq!(fleet.week_source, WeekSource::RecordingRules);
+    assert_eq!(fleet.hosts[0].l1_used_week, Some(0.5));
+    let raw = vec![sample(&[("instance", "a:1"), ("class", "dram")], 0.25)];
+    let fleet = made(&[(queries::USED_WEEK, raw)]);
+    assert_eq!(fleet.week_source, WeekSource::Samples);
+    assert_eq!(fleet.hosts[0].dram_used_week, Some(0.25));
+}
+
+#[test]
+fn jobs_are_put_together_of_their_classes() {
+    let job = |class| [("workload", "41"), ("user", "ada"), ("class", class)];
+    let fleet = made(&[
+        (
+            queries::JOBS,
+            vec![
+                sample(&[("workload", "7"), ("class", "dram")], 5.0),
+                sample(&job("l1"), 2.0),
+                sample(&job("dram"), 9.0),
+            ],
+        ),
+        (
+            queries::JOB_HOSTS,
+            vec![sample(&[("workload", "41"), ("user", "ada")], 2.0)],
+        ),
+    ]);
+    let first = &fleet.jobs[0];
+    assert_eq!((&*first.job, first.user.as_deref()), ("41", Some("ada")));
+    assert_eq!(
+        (first.dram_bytes, first.l1_bytes, first.hosts),
+        (Some(9), Some(2), 2)
+    );
+    assert_eq!((&*fleet.jobs[1].job, &fleet.jobs[1].user), ("7", &None));
+}
+
+#[test]
+fn absurd_figures_are_bounded() {
+    let at = [("instance", "a:1")];
+    let fleet = made(&[
+        (queries::CHARGED, vec![sample(&at, -7.0)]),
+        (queries::CAPACITY, vec![sample(&at, 1e300)]),
+        (queries::GROWN_HOUR, vec![sample(&at, -1e300)]),
+        (
+            queries::FULL,
+            vec![sample(&[("instance", "a:1"), ("class", "new")], 0.99)],
+        ),
+    ]);
+    let host = &fleet.hosts[0];
+    assert_eq!(host.dram_charged_bytes, Some(0));
+    assert_eq!(host.dram_capacity_bytes, Some(u64::MAX));
+    assert_eq!(host.dram_grown_hour_bytes, Some(i64::MIN));
+    assert_eq!(fleet.problems[0].class, None);
+}

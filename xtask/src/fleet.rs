@@ -1,0 +1,50 @@
+//! `cargo xtask fleet`: Prometheus, Alertmanager and VictoriaMetrics, for real.
+//!
+//! The rules, alerts, dashboards and examples of `deploy/` and `ttmem fleet` are tried on engines that are started
+//! here, on loopback, against servers with planted causes: `tests/fleet`. The engines are taken out of Debian's
+//! packages without installing these, whose services would be started.
+
+use crate::command::{build_for_tests, root, run as run_command, target_dir};
+use crate::environment::Environment;
+use crate::tool::unpacked;
+use std::process::Command;
+
+/// Alerts, figures, dashboards and `ttmem fleet` on running engines.
+pub(crate) fn run() -> anyhow::Result<()> {
+    run_command(&mut script("live.py")?)
+}
+
+/// Two hundred hosts with thirty-two devices each, scraped by one Prometheus.
+pub(crate) fn scale(words: &[&str]) -> anyhow::Result<()> {
+    run_command(script("scale.py")?.args(words))
+}
+
+/// A program of `tests/fleet`, which is told where the engines are.
+fn script(name: &str) -> anyhow::Result<Command> {
+    let engines = [
+        ("FLEET_PROMETHEUS", unpacked("prometheus", "prometheus")?),
+        ("FLEET_PROMTOOL", unpacked("promtool", "prometheus")?),
+        (
+            "FLEET_ALERTMANAGER",
+            unpacked("prometheus-alertmanager", "prometheus-alertmanager")?,
+        ),
+        (
+            "FLEET_VICTORIA",
+            unpacked("victoria-metrics", "victoria-metrics")?,
+        ),
+    ];
+    let folder = root().join("tests/fleet");
+    let environment = Environment::provide("fleet", &folder.join("requirements.txt"))?;
+    build_for_tests()?;
+    let mut python = environment.program("python");
+    python
+        .arg(folder.join(name))
+        .envs(engines)
+        .env("TTMEM", target_dir().join("debug/ttmem"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        // Those of whoever runs this are about other servers.
+        .env_remove("TTMEM_SOCKET")
+        .env_remove("TTMEM_HTTP")
+        .env_remove("TTMEM_PROMETHEUS");
+    Ok(python)
+}

@@ -204,7 +204,8 @@ export class DeviceView implements View {
     if (!stack) return;
     this.stack = stack;
     const total = Math.max(0, ...sums(stack).map((value) => value ?? 0));
-    stack.summary = `${KIND_LABEL[kind]} of device ${device.id} over time: now ${bytes(used(device[kind]))}, highest ${bytes(total)} in this window`;
+    const [from, to] = [stack.times[0], stack.times.at(-1)].map((time) => (time === undefined ? "" : clock(stamp(time), context.now, true)));
+    stack.summary = `${KIND_LABEL[kind]} of device ${device.id} from ${from} to ${to} UTC: now ${bytes(used(device[kind]))}, highest ${bytes(total)} in this window`;
     this.chart.draw(stack);
     this.drawLegend();
     const summary = `programs run on device ${device.id}: ${count(device.dispatches)} in all`;

@@ -75,6 +75,8 @@ describe("of a recording", () => {
     await tab.page.keyboard.press("'");
     await tab.sees("footer output", shown(recording.marks[1]!.time));
     await until("the address", () => tab.page.url().includes(`at=${recording.marks[1]!.time.slice(0, 13)}`));
+    // Slowly: it is not to be at its end before somebody has looked.
+    for (const _ of [0.5, 0.25, 0.1]) await tab.page.keyboard.press("<");
     await tab.page.keyboard.press("Space");
     await tab.sees("footer", "pause");
     await until("time to pass", async () => (await tab.text("footer output")) > shown(recording.marks[1]!.time));
@@ -149,6 +151,8 @@ describe("of a recording", () => {
     await tab.page.locator(".chart canvas").first().waitFor();
     await tab.page.waitForTimeout(300);
     await tab.picture("timeline-dark");
+    const words = () => tab.page.locator(".chart").first().getAttribute("aria-label");
+    const whole = await words();
     const box = (await tab.page.locator(".chart .u-over").first().boundingBox())!;
     await tab.page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await tab.page.mouse.down();
@@ -156,9 +160,10 @@ describe("of a recording", () => {
     await tab.page.mouse.up();
     await tab.sees(".toolbar", "zoomed: show all");
     await until("the window", () => tab.requests.some(({ url }) => url.includes("/api/v1/timeline/") && url.includes("from=") && url.includes("to=")));
-    await tab.page.waitForTimeout(500);
-    await tab.page.mouse.click(box.x + box.width / 2, box.y + 50);
     const middle = seconds(recording.from) + (seconds(recording.to) - seconds(recording.from)) * 0.375;
+    // Until the window is drawn, a click is in that of before.
+    await until("the window's picture", async () => (await words()) !== whole);
+    await tab.page.mouse.click(box.x + box.width / 2, box.y + 50);
     await until("the instant", async () => {
       const at = new URLSearchParams(tab.page.url().split("?")[1]).get("at");
       return at !== null && Math.abs(seconds(at) - middle) < 0.5;

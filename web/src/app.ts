@@ -7,6 +7,7 @@ import { h, replace, setClass, setText } from "./dom";
 import { EmbeddedSource } from "./embedded";
 import { count, duration, clock, seconds } from "./format";
 import { Help } from "./help";
+import { inOrder } from "./figures";
 import { problems } from "./problems";
 import { SignIn } from "./signin";
 import type { Source } from "./source";
@@ -98,7 +99,7 @@ export class App {
     const recording = this.documents.get<Recording>("recording");
     const snapshot = this.documents.get<Snapshot>("snapshot");
     // By number, as everywhere: a mesh has an order of its own.
-    snapshot?.devices.sort((one, other) => one.id - other.id);
+    if (snapshot) inOrder(snapshot);
     return {
       params: this.store.state.params,
       set: (change) => this.store.set(change),

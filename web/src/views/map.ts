@@ -11,7 +11,7 @@ import { address, age, bytes, clock, count, counted, duration, hex, percent, per
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, groupLabel, legend, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { shortLine } from "../text";
-import { cursor, lookedAtInParts } from "../timeline";
+import { cursor, lookedAtInParts, READING } from "../timeline";
 import { chosenClass, chosenDevice, chosenKey, finds, stepDevice, type Context, type View } from "../view";
 
 const MODES = [
@@ -92,9 +92,10 @@ export class MapView implements View {
       params["from"] ? h("button", { type: "button", onclick: () => context.set({ params: { from: null, to: null } }) }, "zoomed: show all") : null,
     ]);
     const error = documents.error("l1map") ?? documents.error("blocks") ?? documents.error("allocations");
+    const reading = how === "time" && !documents.get("allocations") ? READING : null;
     const none = how === "time" && !context.recording ? "This server keeps no recording: allocations over time need one." : null;
     const parts = how === "time" ? lookedAtInParts(documents.get<Allocations>("allocations")) : null;
-    missing(this.notice, error?.message ?? none ?? parts);
+    missing(this.notice, error?.message ?? none ?? reading ?? parts);
     this.l1.element.hidden = how !== "now" || kind !== "l1";
     this.bank.element.hidden = how !== "now" || kind === "l1";
     this.timePanel.hidden = how !== "time" || !context.recording;
@@ -145,7 +146,9 @@ export class MapView implements View {
       key,
       summary: `${title}; the table below has the largest, coloured here by ${groupLabel("", by)}`,
     });
-    this.timeTable.update(rectangles.filter((each) => finds(context.params["find"], each.line, each.operation, each.pid, each.address)), "nothing was allocated in this window");
+    const largest = rectangles.filter((each) => finds(context.params["find"], each.line, each.operation, each.pid, each.address));
+    largest.sort((one, other) => other.per_bank_bytes - one.per_bank_bytes);
+    this.timeTable.update(largest, "nothing was allocated in this window");
   }
 }
 

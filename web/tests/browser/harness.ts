@@ -217,6 +217,26 @@ export class Tab {
     return { nodes: of("Nodes"), heap: of("JSHeapUsedSize"), listeners: of("JSEventListeners") };
   }
 
+  /** The colours of a canvas along a line, from one place to another of it in its own pixels, as `r,g,b`. */
+  async pixels(selector: string, line: { x: number; y: number; wide: number; high: number }): Promise<string[]> {
+    return this.page.locator(selector).first().evaluate((element, { x, y, wide, high }) => {
+      const data = (element as HTMLCanvasElement).getContext("2d")!.getImageData(x, y, wide, high).data;
+      return Array.from({ length: data.length / 4 }, (_, at) => data.slice(at * 4, at * 4 + 3).join(","));
+    }, line);
+  }
+
+  /** A colour of the style, as `r,g,b`. */
+  async colour(name: string): Promise<string> {
+    return this.page.evaluate((variable) => {
+      const probe = document.createElement("i");
+      probe.style.color = getComputedStyle(document.documentElement).getPropertyValue(variable);
+      document.body.append(probe);
+      const found = getComputedStyle(probe).color.match(/\d+/g)!.slice(0, 3).join(",");
+      probe.remove();
+      return found;
+    }, `--${name}`);
+  }
+
   async picture(name: string): Promise<void> {
     mkdirSync(PICTURES, { recursive: true });
     await this.page.screenshot({ path: join(PICTURES, `${name}.png`) });
@@ -258,6 +278,9 @@ export async function tasks(browser: Browser, tab: Tab, act: () => Promise<void>
 function isMissing(url: string): boolean {
   return /\/api\/v1\/recording$/.test(url);
 }
+
+/** Further pictures of the views, by what comes after their name. */
+export const MORE = ["device?class=l1", "map?class=dram", "map?class=dram&mode=time", "programs?page=rings", "buffers?show=operation", "buffers?show=flame"];
 
 /** The keys and titles of the views. */
 export const VIEWS: [hash: string, title: string][] = [

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { BufferGroups, BufferRow, Failures, L1Map, Page as Rows, PeakContents, ProgramRow, Snapshot } from "../../src/api";
-import { filled, filledL1, largestFitText, free, share, used } from "../../src/figures";
+import { deviceName, filled, filledL1, fragmented, largestFitText, free, share, used } from "../../src/figures";
 import { address, bytes, counted, percent, permille } from "../../src/format";
-import { Demo, get, launch, MOST_TASK_MILLIS, Program, remove, run, scenario, SOAK_MINUTES, Tab, tasks, temporary, until, VIEWS } from "./harness";
+import { Demo, get, launch, MORE, MOST_TASK_MILLIS, Program, remove, run, scenario, SOAK_MINUTES, Tab, tasks, temporary, until, VIEWS } from "./harness";
 
 let browser: Browser;
 let tabs: Tab[] = [];
@@ -62,7 +62,15 @@ describe("of a state that stays as it is", () => {
     const memory = filled("dram", device!.dram);
     expect(card).toContain(`DRAM ${bytes(memory.used)} ${percent(share(memory))} largest fit ${largestFitText(device!.dram, free(device!.dram))}`);
     expect(card).toContain(`L1 ${bytes(filledL1(device!).used)} ${percent(share(filledL1(device!)))}`);
-    expect(await tab.page.locator(".card").count()).toBe(8);
+    // By number, whatever order the mesh has.
+    const names = snapshot.devices.map(deviceName).toSorted((one, other) => parseInt(one) - parseInt(other));
+    expect(snapshot.devices.map(deviceName)).not.toEqual(names);
+    expect(await tab.page.locator(".card b").allInnerTexts()).toEqual(names);
+    // Every kind that a bar may have is in the legend, with its colour.
+    expect(await tab.text(".legend")).toBe("DRAM reserved CBs L1 buffers L1_SMALL free peak");
+    const drawn = await tab.page.locator(".card .bar i:not(.tick)").evaluateAll((parts) => [...new Set(parts.map((part) => part.className))]);
+    const explained = await tab.page.locator(".legend").first().locator("i").evaluateAll((parts) => parts.map((part) => part.className.replace("swatch ", "")));
+    for (const kind of drawn) expect(explained).toContain(kind);
     const [process] = snapshot.processes;
     await tab.sees("table", `${process!.pid}`);
     const groups = await demo.get<BufferGroups>("/api/v1/buffers/groups?by=operation");
@@ -77,6 +85,8 @@ describe("of a state that stays as it is", () => {
     await tab.go("#/processes");
     const process = snapshot.processes[0]!;
     await tab.sees("h2", `pid ${process.pid} ${process.name}: what it holds on each device`);
+    const order = tab.page.locator(".panel:last-child tbody tr td:first-child");
+    expect(await order.allInnerTexts()).toEqual(process.devices.map(({ id }) => String(id)).sort());
     for (const held of process.devices) {
       await tab.sees("tr", new RegExp(`^${held.id}\\s+${bytes(held.dram_bytes)}\\s+${bytes(held.peak!.dram)}\\s+${bytes(held.l1_bytes)}`, "m"));
     }
@@ -92,6 +102,12 @@ describe("of a state that stays as it is", () => {
     }
     const peak = await demo.get<PeakContents>("/api/v1/peak/3?of=dram");
     await tab.sees("h2", `DRAM at its peak: ${bytes(peak.peak_bytes)}`);
+    // One figure: beside the graph of what is free, and in the table.
+    const room = free(device.dram);
+    const split = percent(fragmented(device.dram, room));
+    await tab.sees("h2", `DRAM: ${bytes(room)} free, largest fit ${largestFitText(device.dram, room)}, ${split} fragmented`);
+    await tab.sees(".legend", "largest fit");
+    await tab.sees("tr", new RegExp(`^DRAM.*${split.replace(".", "\\.")}`, "m"));
     await tab.sees("tr", bytes(peak.groups[0]!.bytes));
     // The chart says in words what it draws, and has a table.
     const chart = tab.page.locator(".chart[role=img]").first();
@@ -115,6 +131,11 @@ describe("of a state that stays as it is", () => {
     await until("the segments", async () => (await rows.count()) === map.core!.segments.length);
     const top = map.core!.segments.at(-1)!;
     expect(await rows.first().innerText()).toContain(`${address(top.address)}\t${bytes(top.size_bytes)}`);
+    // Every kind of segment is in the legend, with its colour.
+    const kinds = await tab.page.locator(".map .legend i").evaluateAll((parts) => parts.map((part) => part.className.replace("swatch k-", "key-")));
+    const drawn = await rows.locator("td:first-child").evaluateAll((cells) => [...new Set(cells.map((cell) => cell.className))]);
+    expect(drawn.length).toBeGreaterThan(1);
+    for (const kind of drawn) expect(kinds).toContain(kind);
     await tab.picture("map-dark");
     await tab.page.keyboard.press("ArrowRight");
     await tab.sees("h2", "Core 3,1 from");
@@ -210,7 +231,7 @@ describe("of a state that stays as it is", () => {
   test.each(["dark", "light"] as const)("nothing that axe calls serious, %s", async (scheme) => {
     const tab = await open(demo.url, { scheme });
     await tab.go();
-    for (const [hash] of [...VIEWS, ["device?class=l1", ""], ["map?class=dram", ""], ["buffers?show=operation", ""], ["programs?page=rings", ""]]) {
+    for (const hash of [...VIEWS.map(([name]) => name), ...MORE]) {
       await tab.go(`#/${hash}`);
       await tab.sees(".status", "live");
       await tab.page.waitForTimeout(300);

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Allocations, BufferGroups, BufferRow, Failures, L1Map, Leaks, Page, ProgramRow, Recording, Snapshot, Timeline } from "../../src/api";
+import type { Allocations, BlockMap, BufferGroups, BufferRow, Failures, L1Map, Leaks, Page, ProgramRow, Recording, Snapshot, Timeline } from "../../src/api";
 import { deviceKey, used } from "../../src/figures";
 import { address, bytes, clock, counted, seconds, stamp } from "../../src/format";
 import { request, type Params } from "../../src/source";
 import { shortLine } from "../../src/text";
-import { launch, remove, Replay, run, scenario, Tab, temporary, until, VIEWS } from "./harness";
+import { launch, MORE, remove, Replay, run, scenario, Tab, temporary, until, VIEWS } from "./harness";
 
 let browser: Browser;
 let folder: string;
@@ -183,6 +183,45 @@ describe("of a recording", () => {
     await tab.sees("table", shortLine(largest.line!));
     await tab.page.waitForTimeout(300);
     await tab.picture("allocations-dark");
+    // What lies side by side has no holes between: the weights, at an instant at which all of them live.
+    const weights = found.rectangles.filter((each) => each.operation === "ttnn.from_torch").sort((one, other) => one.address - other.address);
+    expect(weights.length).toBe(8);
+    for (const [place, one] of weights.slice(1).entries()) expect(weights[place]!.address + weights[place]!.per_bank_bytes).toBe(one.address);
+    const [lowest, highest] = [found.rectangles.reduce((least, each) => Math.min(least, each.address), Infinity), found.rectangles.reduce((most, each) => Math.max(most, each.address + each.per_bank_bytes), 0)];
+    const size = await tab.page.locator(".allocations canvas").evaluate((canvas: HTMLCanvasElement) => ({ wide: canvas.width, high: canvas.height }));
+    const [left, high] = [92, size.high - 20];
+    const y = (place: number) => high - (high * (place - lowest)) / (highest - lowest);
+    const [top, bottom] = [Math.ceil(y(weights.at(-1)!.address + weights.at(-1)!.per_bank_bytes)) + 1, Math.floor(y(weights[0]!.address)) - 1];
+    const time = (seconds(recording.marks[1]!.time) - seconds(found.from)) / (seconds(found.to) - seconds(found.from));
+    const column = await tab.pixels(".allocations canvas", { x: Math.round(left + (size.wide - left) * time), y: top, wide: 1, high: bottom - top });
+    expect(column.length).toBeGreaterThan(20);
+    for (const background of ["sunken", "panel", "page"]) expect(column).not.toContain(await tab.colour(background));
+  });
+
+  test("memory map: a bank that is taken in one piece is drawn in one", async () => {
+    await open(`#/map?class=dram&at=${encodeURIComponent(recording.marks[1]!.time)}`);
+    const key = deviceKey((await get<Snapshot>("/api/v1/snapshot")).devices[0]!);
+    const map = await get<BlockMap>(`/api/v1/blocks/${key}`, { class: "dram", cells: 1024, at: recording.marks[1]!.time });
+    await tab.sees("h2", `${bytes(map.free_bytes)} of ${bytes(map.per_bank_bytes)} free`);
+    const whole = map.per_bank_bytes! / map.cells.length;
+    const first = map.cells.findIndex((taken) => taken >= Math.floor(whole));
+    const full = map.cells.slice(first).findIndex((taken) => taken < Math.floor(whole));
+    expect(full, `full cells of ${whole} bytes from ${first}: ${map.cells.slice(0, 20)}`).toBeGreaterThan(3);
+    const across = Math.ceil(map.cells.length / 16);
+    const size = await tab.page.locator(".stack canvas:visible").evaluate((canvas: HTMLCanvasElement) => canvas.width);
+    const wide = (size - 96) / across;
+    const row = await tab.pixels(".stack canvas:visible", { x: Math.ceil(96 + (first % across) * wide) + 1, y: 10, wide: Math.floor(full * wide) - 2, high: 1 });
+    expect(new Set(row)).toEqual(new Set([await tab.colour("dram")]));
+  });
+
+  test("nothing that axe calls serious", async () => {
+    await open("#/overview");
+    for (const view of [...VIEWS.map(([name]) => name), ...MORE]) {
+      await tab.page.evaluate((hash) => (location.hash = hash), `#/${view}${view.includes("?") ? "&" : "?"}at=${encodeURIComponent(failure)}`);
+      await tab.sees("footer output", shown(failure));
+      await tab.page.waitForTimeout(300);
+      expect(await tab.hurdles(), view).toEqual([]);
+    }
   });
 
   test("flame graph: from the outermost call inwards", async () => {
@@ -254,6 +293,17 @@ describe("of a report", () => {
     }
     await tab.picture("report-dark");
     expect(tab.requests.filter(({ url }) => !url.startsWith("file:") && !url.startsWith("data:"))).toEqual([]);
+    tab.hosts.clear();
+  });
+
+  test("nothing that axe calls serious", async () => {
+    tab = await Tab.open(browser, pathToFileURL(join(folder, REPORT)).href, { scheme: "light" });
+    for (const view of [...VIEWS.map(([name]) => name), ...MORE]) {
+      await tab.page.goto(`${tab.url}#/${view}`);
+      await tab.sees(".status", "report, as of");
+      await tab.page.waitForTimeout(200);
+      expect(await tab.hurdles(), view).toEqual([]);
+    }
     tab.hosts.clear();
   });
 

@@ -120,15 +120,19 @@ export function ofFree(history: History, device: Device, kind: DeviceClass, [fro
     const fit = Math.min(largest * banks, free);
     return [fit, free - fit];
   });
-  const shown = fits.map((_, step) => step).filter((step) => seconds(history.times[step] as string) > from && seconds(history.times[step] as string) <= to + history.step_seconds);
-  const [first, last] = [shown[0], shown.at(-1)];
-  if (first === undefined || last === undefined) return undefined;
+  const ends = history.times.map(seconds);
+  const first = ends.findIndex((end) => end > from);
+  // The step that reaches beyond the window is the last.
+  const beyond = ends.findIndex((end) => end >= to);
+  const last = beyond < 0 ? ends.length - 1 : beyond;
+  const edges = edgesOf(history, Math.max(0, first)).slice(0, last - first + 2);
+  if (first < 0 || last < first || (edges[0] as number) >= to) return undefined;
   const part = (place: 0 | 1) => fits.slice(first, last + 1).map((each) => each[place]);
   const layers = [
     { label: "largest fit", colour: "good", values: part(0) },
     { label: "free in other pieces", colour: "warning", values: part(1) },
   ];
-  return { times: edgesOf(history, first).slice(0, last - first + 2), layers, capacity, moments: moments(context), at: cursor(context), summary: "" };
+  return { times: edges, layers, capacity, moments: moments(context), at: cursor(context), summary: "" };
 }
 
 /** A graph's window fits the age of what it shows: it begins where there was something. */

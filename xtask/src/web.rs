@@ -81,6 +81,7 @@ pub(crate) fn soak() -> anyhow::Result<()> {
         "-t",
         "stay bounded|nothing grows",
         "--fileParallelism",
+        "--maxWorkers=2",
     ];
     try_out(&words, "30")
 }

@@ -56,7 +56,8 @@ export class StackChart {
   private width = 0;
 
   constructor(private readonly options: StackOptions) {
-    this.element = h("div", { class: options.small ? "chart small" : "chart", role: "img" });
+    // Before there is something to draw it is a picture as well.
+    this.element = h("div", { class: options.small ? "chart small" : "chart", role: "img", "aria-label": "a graph over time: nothing yet" });
     new ResizeObserver(([entry]) => {
       const width = Math.floor(entry?.contentRect.width ?? 0);
       if (width === this.width || width === 0) return;

@@ -229,7 +229,9 @@ export class DeviceView implements View {
   /** How much of what is free one request could have. */
   private drawFit(history: History, device: Device, kind: DeviceClass, { times }: Stack, context: Context): void {
     const memory = device[kind];
-    const stack = ofFree(history, device, kind, [times[0] ?? 0, times.at(-1) ?? 0], context);
+    // While nothing happens a recording does not go on, and time does.
+    const end = context.params["from"] === undefined ? Infinity : (times.at(-1) ?? Infinity);
+    const stack = ofFree(history, device, kind, [times[0] ?? 0, end], context);
     this.fitPanel.hidden = !stack;
     if (!stack) return;
     const [room, fit] = [free(memory), largestFitText(memory, free(memory))];

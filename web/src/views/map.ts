@@ -1,7 +1,7 @@
 /** Where does everything lie: L1 core by core, a bank by address, or the addresses over time? */
 
 import type { Allocations, Block, BlockMap, Device, L1Core, L1Map, Rectangle, Segment } from "../api";
-import { AllocationMap } from "../charts/allocations";
+import { addresses, AllocationMap } from "../charts/allocations";
 import { Canvas, readableOn } from "../charts/canvas";
 import { colour, HEAT, KIND_LABEL, SEGMENT_KIND } from "../colours";
 import { choice, h, panel, setText, titleOf } from "../dom";
@@ -130,10 +130,11 @@ export class MapView implements View {
     const blocks = context.documents.get<BlockMap>("blocks");
     if (!found) return;
     const { rectangles, left_out: leftOut } = found;
-    const [base, top] = addresses(rectangles, context.params["range"] === "bank" ? blocks : undefined);
+    const { base, top, beyond } = addresses(rectangles, context.params["range"] === "bank" ? blocks : undefined);
     const by = chosenGrouping(context);
     const title = `${KIND_LABEL[kind]} of device ${device.id} by address over time: ${counted(rectangles.length, "allocation")}`;
-    setText(titleOf(this.timePanel), leftOut > 0 ? `${title}, ${counted(leftOut, "smaller one")} left out` : title);
+    const far = beyond > 0 ? `, ${count(beyond)} of them far from the others: see the whole bank` : "";
+    setText(titleOf(this.timePanel), `${title}${leftOut > 0 ? `, ${counted(leftOut, "smaller one")} left out` : ""}${far}`);
     const key = (each: Rectangle) => (by === "line" ? each.line : by === "operation" ? each.operation : each.pid === null ? null : String(each.pid));
     this.time.update({
       rectangles,
@@ -150,14 +151,6 @@ export class MapView implements View {
     largest.sort((one, other) => other.per_bank_bytes - one.per_bank_bytes);
     this.timeTable.update(largest, "nothing was allocated in this window");
   }
-}
-
-/** From where to where: what was used, and the whole bank if that is to be seen. */
-function addresses(rectangles: Rectangle[], bank: BlockMap | undefined): [base: number, top: number] {
-  const lowest = rectangles.reduce((least, each) => Math.min(least, each.address), bank?.base ?? Infinity);
-  const highest = rectangles.reduce((most, each) => Math.max(most, each.address + each.per_bank_bytes), 0);
-  const base = Number.isFinite(lowest) ? lowest : 0;
-  return [base, Math.max(highest, (bank?.base ?? base) + (bank?.per_bank_bytes ?? 1))];
 }
 
 function mode(context: Context): Mode {

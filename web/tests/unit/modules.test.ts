@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { WORDS } from "virtual:glossary";
 import { describe, expect, test } from "vitest";
-import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Process, Recording, Snapshot, Timeline } from "../../src/api";
+import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
+import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
 import { apart, stacked, type Moment } from "../../src/charts/stack";
 import { KIND_LABEL } from "../../src/colours";
@@ -304,6 +305,31 @@ describe("pictures", () => {
     ];
     const data = stacked({ times: [0, 1, 2, 3], layers, capacity: null, moments: [], at: null, summary: "" });
     expect(data).toEqual([[0, 1, 2, 3], [11, 2, null, null], [1, 2, null, null]]);
+  });
+
+  test("a few buffers at the other end of a bank do not make the picture a gap", () => {
+    const at = (address: number, size: number) => ({ address, per_bank_bytes: size }) as Rectangle;
+    const heap = [at(100, 50), at(150, 50), at(120, 60)];
+    expect(addresses(heap, undefined)).toEqual({ base: 100, top: 200, beyond: 0 });
+    expect(addresses([...heap, at(990, 5), at(995, 5)], undefined)).toEqual({ base: 100, top: 200, beyond: 2 });
+    expect(addresses([at(0, 5), at(900, 100)], undefined)).toEqual({ base: 900, top: 1000, beyond: 1 });
+    // Both have much, or the gap is small: all of it.
+    expect(addresses([...heap, at(900, 100)], undefined)).toEqual({ base: 100, top: 1000, beyond: 0 });
+    expect(addresses([...heap, at(240, 5)], undefined)).toEqual({ base: 100, top: 245, beyond: 0 });
+    expect(addresses(heap, { base: 64, per_bank_bytes: 960 })).toEqual({ base: 64, top: 1024, beyond: 0 });
+    expect(addresses([], undefined).beyond).toBe(0);
+  });
+
+  test("buffers side by side have no hole between, and only large ones a border", () => {
+    const rectangle = (place: number, size: number) => ({ address: place, per_bank_bytes: size }) as Rectangle;
+    const y = (place: number) => 400 - place / 7;
+    const boxes = [0, 30, 60, 90].map((place) => boxOf(rectangle(place, 30), [10, 200], y));
+    for (const [place, box] of boxes.slice(1).entries()) expect(box.top + box.high).toBeCloseTo(boxes[place]!.top, 9);
+    expect(boxes.every((box) => !box.bordered)).toBe(true);
+    expect(boxOf(rectangle(0, 700), [10, 200], y)).toEqual({ left: 10, top: 300, wide: 190, high: 100, bordered: true });
+    expect(boxOf(rectangle(0, 700), [10, 20], y).bordered).toBe(false);
+    const least = boxOf(rectangle(0, 1), [10, 10], y);
+    expect([least.wide, least.high]).toEqual([0.7, 0.7]);
   });
 
   test("stacks become one tree, the most bytes first", () => {

@@ -3,7 +3,7 @@
 import type { Rectangle } from "../api";
 import { colour, type Palette } from "../colours";
 import { h, setText } from "../dom";
-import { address, bytes, clock, duration, hex, seconds, stamp } from "../format";
+import { address, bytes, clock, hex, lasted, seconds, stamp } from "../format";
 import { shortLine } from "../text";
 import { Canvas } from "./canvas";
 
@@ -217,7 +217,7 @@ export function describe(rectangle: Rectangle, end: number): string {
     rectangle.pid === null ? null : `pid ${rectangle.pid}`,
     end === Infinity
       ? `since ${clock(rectangle.from, rectangle.from)}`
-      : `${clock(rectangle.from, rectangle.from)}, for ${duration(end - seconds(rectangle.from))}`,
+      : `${clock(rectangle.from, rectangle.from)}, for ${lasted(end - seconds(rectangle.from))}`,
   ];
   return parts.filter((part) => part !== null).join(" · ");
 }

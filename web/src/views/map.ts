@@ -7,7 +7,7 @@ import { colour, HEAT, KIND_LABEL, SEGMENT_KIND } from "../colours";
 import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceName, headroom, NARROW_HEADROOM, type DeviceClass } from "../figures";
-import { address, age, bytes, clock, count, counted, duration, hex, percent, permille, seconds, stamp } from "../format";
+import { address, age, bytes, clock, count, counted, hex, lasted, percent, permille, seconds, stamp } from "../format";
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, groupLabel, legend, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { shortLine } from "../text";
@@ -56,7 +56,7 @@ export class MapView implements View {
       { title: "OPERATION", grows: true, text: (row) => row.operation ?? "–" },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
       { title: "FROM (UTC)", numeric: true, text: (row) => clock(row.from, row.from, true) },
-      { title: "FOR", numeric: true, text: (row) => (row.to === null ? "still held" : duration(seconds(row.to) - seconds(row.from))) },
+      { title: "FOR", numeric: true, text: (row) => (row.to === null ? "still held" : lasted(seconds(row.to) - seconds(row.from))) },
     ], undefined, 30);
     this.timePanel = panel("Addresses over time", this.time.element, this.timeTable.element);
     this.element = h("div", { class: "view" }, this.toolbar.element, this.notice, this.l1.element, this.bank.element, this.timePanel);
@@ -167,11 +167,17 @@ function core({ params }: Context): [number, number] {
   return [x, y];
 }
 
+/** As in the legend. */
+function segmentLabel(kind: string): string {
+  const known = SEGMENT_KIND[kind];
+  return known ? KIND_LABEL[known] : kind.replaceAll("_", " ");
+}
+
 const SEGMENT_COLUMNS = (now: () => string) => [
   { title: "", text: () => "", kind: (row: Segment) => `key-${SEGMENT_KIND[row.kind] ?? "free"}` },
   { title: "ADDRESS", numeric: true, text: (row: Segment) => address(row.address) },
   { title: "SIZE", numeric: true, text: (row: Segment) => bytes(row.size_bytes) },
-  { title: "KIND", text: (row: Segment) => row.kind.replace("_", " ") + (row.more > 0 ? ` (+${row.more} at this place)` : "") },
+  { title: "KIND", text: (row: Segment) => segmentLabel(row.kind) + (row.more > 0 ? ` (+${row.more} at this place)` : "") },
   { title: "OWNER", grows: true, text: (row: Segment) => row.owner ?? "–", hint: (row: Segment) => row.owner },
   { title: "PYTHON LINE", text: (row: Segment) => (row.line ? shortLine(row.line) : "–"), hint: (row: Segment) => row.line },
   { title: "PID", numeric: true, text: (row: Segment) => String(row.pid ?? "–") },

@@ -7,7 +7,7 @@ import { tree } from "../../src/charts/flame";
 import { apart, stacked, type Moment } from "../../src/charts/stack";
 import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, stateOf } from "../../src/figures";
-import { address, bytes, clock, count, duration, ids, percent, permille } from "../../src/format";
+import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
@@ -40,6 +40,7 @@ describe("figures read as in the terminal view", () => {
     expect(percent(permille(999_999, 1_000_000))).toBe("99.9%");
     expect(percent(permille(1, 0))).toBe("–");
     expect([duration(59), duration(61), duration(11_520), duration(90_000)]).toEqual(["59 s", "1 min 1 s", "3 h 12 min", "1 d 1 h"]);
+    expect([lasted(0.0004), lasted(0.5), lasted(1.25), lasted(59.9)]).toEqual(["0 ms", "500 ms", "1.3 s", "59 s"]);
     expect(ids([4, 0, 2, 6, 5, 1, 3, 7])).toBe("0-7");
     expect(ids([9, 0, 1, 3])).toBe("0-1,3,9");
     expect(address(1_499_104)).toBe("1499104 (0x16dfe0)");

@@ -214,7 +214,7 @@ describe("of a recording", () => {
     for (const view of [...VIEWS.map(([name]) => name), ...MORE]) {
       await tab.page.evaluate((hash) => (location.hash = hash), `#/${view}${view.includes("?") ? "&" : "?"}at=${encodeURIComponent(failure)}`);
       await tab.sees("footer output", shown(failure));
-      await tab.page.waitForTimeout(300);
+      await tab.page.waitForTimeout(200);
       expect(await tab.hurdles(), view).toEqual([]);
     }
   });

@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { Failures } from "./tests/failures.ts";
 import { glossary } from "./vite.config.ts";
 
 export default defineConfig({
@@ -7,7 +8,9 @@ export default defineConfig({
     include: ["tests/**/*.test.ts"],
     // One browser and one server at a time.
     fileParallelism: false,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // Only what hangs: tests wait for conditions, and others may have the machine.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    reporters: ["default", new Failures()],
   },
 });

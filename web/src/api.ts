@@ -399,6 +399,9 @@ export interface DeviceHistory {
   l1_small_bytes: (number | null)[];
   trace_bytes: (number | null)[];
   occupied_bytes: (number | null)[];
+  /** Of a bank. */
+  dram_largest_free_bytes: (number | null)[];
+  l1_largest_free_bytes: (number | null)[];
   dispatches: (number | null)[];
 }
 

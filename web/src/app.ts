@@ -7,12 +7,14 @@ import { h, replace, setClass, setText } from "./dom";
 import { EmbeddedSource } from "./embedded";
 import { count, duration, clock, seconds } from "./format";
 import { Help } from "./help";
+import { CLASSES, inOrder, used } from "./figures";
 import { problems } from "./problems";
 import { SignIn } from "./signin";
 import type { Source } from "./source";
 import { Store, VIEWS, write, changed, type State } from "./state";
 import { applyTheme, switchTheme } from "./theme";
 import { TimeBar } from "./timebar";
+import { peaksOf } from "./timeline";
 import type { Context, View } from "./view";
 import { Buffers } from "./views/buffers";
 import { DeviceView } from "./views/device";
@@ -51,6 +53,8 @@ export class App {
   private readonly status = h("span", { class: "status", role: "status" });
   private readonly find = h("input", { type: "search", placeholder: "find", "aria-label": "find names, lines of Python, pids and addresses", maxlength: 200 });
   private readonly problem = h("a", { class: "problem", hidden: true });
+  private readonly peak = h("button", { type: "button", onclick: () => this.timebar.key("p") }, "look at the peak");
+  private readonly over = h("p", { class: "notice", hidden: true }, "This recording ends with nothing held: its programs had ended.", this.peak);
   private readonly main = h("main", { id: "view", tabindex: -1 });
   private view: View;
   private framed = false;
@@ -90,6 +94,7 @@ export class App {
       h("nav", { "aria-label": "views" }, h("strong", null, "ttmem"), ...this.tabs),
       h("div", { class: "line" }, this.server, h("span", { class: "grow" }), this.find, this.status, button("◐", "light or dark: T", () => this.switch()), button("?", "help: ?", () => this.showHelp())),
       this.problem,
+      this.over,
     );
     return [header, this.main, this.timebar.element, this.help.element, this.signIn.element];
   }
@@ -98,7 +103,7 @@ export class App {
     const recording = this.documents.get<Recording>("recording");
     const snapshot = this.documents.get<Snapshot>("snapshot");
     // By number, as everywhere: a mesh has an order of its own.
-    snapshot?.devices.sort((one, other) => one.id - other.id);
+    if (snapshot) inOrder(snapshot);
     return {
       params: this.store.state.params,
       set: (change) => this.store.set(change),
@@ -166,6 +171,9 @@ export class App {
       const parts = [snapshot.host, `${clock(snapshot.time).slice(11)} UTC`, this.rate === undefined ? null : `${count(this.rate)} events/s`, `ttmem ${snapshot.server.version}`];
       setText(this.server, parts.filter((part) => part !== null).join("  ·  "));
       this.drawProblem(snapshot);
+      // What comes first is not a page of zeros without a word.
+      const atEnd = context.recording?.source === "file" && context.params["at"] === undefined;
+      this.over.hidden = !atEnd || peaksOf(context).length === 0 || snapshot.devices.some((device) => CLASSES.some((each) => used(device[each]) > 0));
     }
     this.view.render(context);
     this.timebar.render(context);

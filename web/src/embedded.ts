@@ -26,7 +26,7 @@ const OPTIONAL: [part: string, names: string[]][] = [
   ["/allocations/", ["from", "to", "limit"]],
   ["/buffers", ["class", "descending", "device", "find", "limit", "offset", "pid", "sort", "unique_id"]],
   ["/groups", ["device", "unique_id"]],
-  ["/history", ["seconds"]],
+  ["/history", ["points", "seconds"]],
   ["/failures", ["count"]],
   ["/programs", ["limit"]],
   ["/last", ["count", "pid"]],

@@ -1,6 +1,6 @@
 /** Figures that follow from others of one document; the definitions are those of crates/ttmem-api/src/device.rs. */
 
-import type { ClassUsage, Device, MemoryClass, Process } from "./api";
+import type { ClassUsage, Device, MemoryClass, Process, Snapshot } from "./api";
 import type { Kind } from "./colours";
 import { bytes, duration, percent, permille } from "./format";
 
@@ -143,6 +143,11 @@ export function stateOf(process: Process): string {
   }
   if (released.bytes > released.buffer_bytes) parts.push(`programs of ${bytes(released.bytes - released.buffer_bytes)}`);
   return parts.length === 0 ? `${word}, nothing held` : `${word}, held at exit ${parts.join(" and ")}`;
+}
+
+/** Puts devices in the order of their numbers: a mesh has one of its own. */
+export function inOrder(snapshot: Snapshot): void {
+  for (const { devices } of [snapshot, ...snapshot.processes]) devices.sort((one: { id: number }, other: { id: number }) => one.id - other.id);
 }
 
 /** The device on which a process holds most DRAM. */

@@ -69,6 +69,12 @@ export function duration(seconds: number): string {
   return `${whole} s`;
 }
 
+/** How long something lived: what was over within seconds has its parts of one. */
+export function lasted(seconds: number): string {
+  if (seconds < 1) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
+  return seconds < 10 ? `${seconds.toFixed(1)} s` : duration(seconds);
+}
+
 export function seconds(time: string): number {
   return Date.parse(time) / 1000;
 }

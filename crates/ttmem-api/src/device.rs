@@ -256,7 +256,8 @@ fn fit_bytes(per_bank: Option<u64>, banks: Option<u32>, free: Option<u64>) -> Op
     Some(fit.min(free.unwrap_or(u64::MAX)))
 }
 
-fn fragmented_permille(fit: Option<u64>, free: Option<u64>) -> Option<u16> {
+/// 1 - fit / free in thousandths, rounded up: 0 only where everything is in one piece.
+pub(crate) fn fragmented_permille(fit: Option<u64>, free: Option<u64>) -> Option<u16> {
     let (fit, free) = (fit?, free?);
     // With nothing free nothing is in pieces.
     let share = (u128::from(fit) * 1000).checked_div(u128::from(free));

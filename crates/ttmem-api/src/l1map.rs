@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::fragmented_permille;
 use crate::{CbKind, HexId, MemoryClass, SchemaVersion, SegmentKind, Timestamp};
 
 /// L1 of a device, core by core.
@@ -164,6 +165,15 @@ pub struct BlockMap {
     pub free_bytes: Option<u64>,
 }
 
+impl BlockMap {
+    /// Thousandths of what is free that no single request can have: the figure of the class.
+    #[must_use]
+    pub fn fragmented_permille(&self) -> Option<u16> {
+        let largest = self.free.first().map(|stretch| stretch.size_bytes);
+        fragmented_permille(largest, self.free_bytes)
+    }
+}
+
 /// Addresses from one to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stretch {
@@ -171,4 +181,29 @@ pub struct Stretch {
     pub address: u64,
     /// How many.
     pub size_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClassUsage;
+
+    #[test]
+    fn fragmented_is_the_figure_of_the_class_however_it_rounds() {
+        for (free, largest) in [(1000, 15), (3, 1), (7, 7), (0, 0), (1 << 40, 16_999)] {
+            let map: BlockMap = serde_json::from_value(serde_json::json!({
+                "schema": 1, "time": "2026-11-16T10:00:00Z", "device": 0, "class": "dram", "banks": 12,
+                "base": 0, "per_bank_bytes": 1_u64 << 41, "cells": [], "largest": [], "free_count": 1,
+                "free": [{ "address": 0, "size_bytes": largest }], "free_bytes": free,
+            }))
+            .unwrap();
+            let class = ClassUsage {
+                capacity_bytes: Some(12 * free),
+                banks: Some(12),
+                largest_free_bytes_per_bank: Some(largest),
+                ..ClassUsage::default()
+            };
+            assert_eq!(map.fragmented_permille(), class.fragmented_permille());
+        }
+    }
 }

@@ -3,7 +3,7 @@
 import type { Rectangle } from "../api";
 import { colour, type Palette } from "../colours";
 import { h, setText } from "../dom";
-import { address, bytes, clock, duration, hex, seconds, stamp } from "../format";
+import { address, bytes, clock, hex, lasted, seconds, stamp } from "../format";
 import { shortLine } from "../text";
 import { Canvas } from "./canvas";
 
@@ -21,6 +21,9 @@ export interface AllocationPicture {
 
 const LEFT = 92;
 const BOTTOM = 20;
+const THINNEST = 0.7;
+/** Pixels in both directions from which on a rectangle has a border. */
+const BORDERED = 16;
 
 interface Placed {
   rectangle: Rectangle;
@@ -74,17 +77,14 @@ export class AllocationMap {
     const y = (place: number) => high - (high * (place - base)) / Math.max(top - base, 1);
     ctx.fillStyle = colour("sunken");
     ctx.fillRect(LEFT, 0, wide, high);
+    ctx.strokeStyle = colour("panel");
+    ctx.lineWidth = 0.5;
     for (const { rectangle, from: start, to: end } of this.placed) {
-      const [left, right] = [x(start), x(end)];
-      const [upper, lower] = [y(rectangle.address + rectangle.per_bank_bytes), y(rectangle.address)];
+      if (rectangle.address >= top || rectangle.address < base) continue;
+      const box = boxOf(rectangle, [x(start), x(end)], y);
       ctx.fillStyle = picture.palette.colour(picture.key(rectangle));
-      ctx.fillRect(left, upper, Math.max(right - left, 0.7), Math.max(lower - upper, 0.7));
-      // A border is not to look like a hole.
-      if (lower - upper > 16 && right - left > 16) {
-        ctx.strokeStyle = colour("panel");
-        ctx.lineWidth = 0.5;
-        ctx.strokeRect(left, upper, right - left, lower - upper);
-      }
+      ctx.fillRect(box.left, box.top, box.wide, box.high);
+      if (box.bordered) ctx.strokeRect(box.left, box.top, box.wide, box.high);
     }
     this.axes(ctx, width, high, x, y);
     if (picture.at !== null) this.upright(ctx, x(picture.at), high, colour("text"));
@@ -170,6 +170,44 @@ export class AllocationMap {
   }
 }
 
+/** Where a buffer is drawn: from its first address to that of the next, without a gap, and never too thin to be seen. */
+export function boxOf(rectangle: Rectangle, [left, right]: [number, number], y: (place: number) => number) {
+  const [top, bottom] = [y(rectangle.address + rectangle.per_bank_bytes), y(rectangle.address)];
+  const [wide, high] = [right - left, bottom - top];
+  // A border is not to look like a hole: what is small has none.
+  return { left, top, wide: Math.max(wide, THINNEST), high: Math.max(high, THINNEST), bordered: wide > BORDERED && high > BORDERED };
+}
+
+/** Of two heaps at both ends of a bank the small one is left out if it has less than this share of the bytes. */
+const SMALL_HEAP = 0.1;
+
+/**
+ * From where to where: the whole bank if that is to be seen, or else what was used. Allocators place from both ends: where
+ * most of the picture would be the gap between, it has the heap with nearly all of the bytes, and says how many are beyond.
+ */
+export function addresses(rectangles: Rectangle[], bank: { base: number | null; per_bank_bytes: number | null } | undefined): { base: number; top: number; beyond: number } {
+  const end = (each: Rectangle) => each.address + each.per_bank_bytes;
+  const sorted = [...rectangles].sort((one, other) => one.address - other.address);
+  const base = sorted[0]?.address ?? bank?.base ?? 0;
+  const top = sorted.reduce((most, each) => Math.max(most, end(each)), base + 1);
+  if (bank) {
+    const start = Math.min(base, bank.base ?? base);
+    return { base: start, top: Math.max(top, start + (bank.per_bank_bytes ?? 1)), beyond: 0 };
+  }
+  // The widest gap, and what lies below it.
+  let [gap, below, reached] = [0, 0, base];
+  for (const [place, each] of sorted.entries()) {
+    if (each.address - reached > gap) [gap, below] = [each.address - reached, place];
+    reached = Math.max(reached, end(each));
+  }
+  const bytesOf = (heap: Rectangle[]) => heap.reduce((sum, each) => sum + each.per_bank_bytes, 0);
+  const [low, high] = [sorted.slice(0, below), sorted.slice(below)];
+  const share = bytesOf(high) / Math.max(1, bytesOf(sorted));
+  if (gap < (top - base) / 2 || (share > SMALL_HEAP && share < 1 - SMALL_HEAP)) return { base, top, beyond: 0 };
+  const [kept, beyond] = share <= SMALL_HEAP ? [low, high] : [high, low];
+  return { base: kept[0]?.address ?? base, top: kept.reduce((most, each) => Math.max(most, end(each)), 0), beyond: beyond.length };
+}
+
 /** A buffer in a line. */
 export function describe(rectangle: Rectangle, end: number): string {
   const parts = [
@@ -179,7 +217,7 @@ export function describe(rectangle: Rectangle, end: number): string {
     rectangle.pid === null ? null : `pid ${rectangle.pid}`,
     end === Infinity
       ? `since ${clock(rectangle.from, rectangle.from)}`
-      : `${clock(rectangle.from, rectangle.from)}, for ${duration(end - seconds(rectangle.from))}`,
+      : `${clock(rectangle.from, rectangle.from)}, for ${lasted(end - seconds(rectangle.from))}`,
   ];
   return parts.filter((part) => part !== null).join(" · ");
 }

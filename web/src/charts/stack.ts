@@ -56,7 +56,8 @@ export class StackChart {
   private width = 0;
 
   constructor(private readonly options: StackOptions) {
-    this.element = h("div", { class: options.small ? "chart small" : "chart", role: "img" });
+    // Before there is something to draw it is a picture as well.
+    this.element = h("div", { class: options.small ? "chart small" : "chart", role: "img", "aria-label": "a graph over time: nothing yet" });
     new ResizeObserver(([entry]) => {
       const width = Math.floor(entry?.contentRect.width ?? 0);
       if (width === this.width || width === 0) return;
@@ -184,8 +185,7 @@ export class StackChart {
       this.level(plot, stack.capacity);
     }
     let free = -Infinity;
-    for (const moment of stack.moments) {
-      const left = plot.valToPos(moment.time, "x", true);
+    for (const [left, moment] of apart(stack.moments, (time) => plot.valToPos(time, "x", true), APART * ratio)) {
       if (left < bbox.left || left > bbox.left + bbox.width) continue;
       const name = moment.kind === "failure" ? "danger" : moment.kind === "peak" ? "peak" : "key";
       this.upright(ctx, left, bbox, colour(name), moment.kind === "failure" ? [] : [3 * ratio, 3 * ratio]);
@@ -220,6 +220,20 @@ export class StackChart {
     ctx.lineTo(Math.round(left) + 0.5, bbox.top + bbox.height);
     ctx.stroke();
   }
+}
+
+/** Pixels between two marks that are drawn. */
+const APART = 5;
+
+/** The moments that are drawn, with their places: of marks so near to each other that they would hide the graph the first, and all failures. */
+export function apart(moments: Moment[], place: (time: number) => number, least: number): [left: number, moment: Moment][] {
+  let last = -Infinity;
+  return moments.flatMap((moment): [number, Moment][] => {
+    const left = place(moment.time);
+    if (moment.kind !== "failure" && left - last < least) return [];
+    if (moment.kind !== "failure") last = left;
+    return [[left, moment]];
+  });
 }
 
 /** Each layer with all below it; the last value stands to the end of its step. */

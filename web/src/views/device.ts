@@ -3,14 +3,14 @@
 import type { Allocator, ClassUsage, Device, History, PeakContents, Timeline } from "../api";
 import { StackChart, type Stack } from "../charts/stack";
 import { KIND_LABEL } from "../colours";
-import { choice, h, panel, setText, titleOf } from "../dom";
+import { choice, h, panel, replace, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { checked, CLASSES, deviceName, fragmented, free, largestFit, largestFitText, region, used, type DeviceClass } from "../figures";
 import { bytes, clock, count, percent, permille, seconds, stamp } from "../format";
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, GROUPINGS, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
-import { lookedAtInParts, ofHistory, ofTimeline, peaksOf, WINDOWS } from "../timeline";
+import { historyNeed, lookedAtInParts, ofFree, ofHistory, ofTimeline, peaksOf, READING, WINDOWS } from "../timeline";
 import { chosenClass, chosenDevice, chosenKey, stepDevice, type Context, type View } from "../view";
 
 interface LegendRow {
@@ -40,15 +40,18 @@ export class DeviceView implements View {
   private readonly notice = notice();
   private readonly chart: StackChart;
   private readonly runs: StackChart;
+  private readonly fit: StackChart;
   private readonly legend: Table<LegendRow>;
   private readonly timePanel: HTMLElement;
   private readonly runsPanel: HTMLElement;
+  private readonly fitPanel: HTMLElement;
   private readonly classes: Table<ClassRow>;
   private readonly regions = h("p", { class: "facts" });
   private readonly allocators: Table<Allocator>;
   private readonly peak: Table<PeakContents["groups"][number]>;
   private readonly peakPanel: HTMLElement;
   private readonly toPeak: HTMLButtonElement;
+  private readonly fitLegend = h("p", { class: "legend" });
   private stack: Stack | undefined;
   private hovered: number | null = null;
   private now = "";
@@ -66,6 +69,7 @@ export class DeviceView implements View {
     };
     this.chart = new StackChart({ height: 280, onWindow: window, onInstant: instant, onHover: hover });
     this.runs = new StackChart({ height: 80, small: true, onWindow: window, onInstant: instant, text: (value) => count(Math.round(value)) });
+    this.fit = new StackChart({ height: 130, small: true, onWindow: window, onInstant: instant });
     this.legend = new Table<LegendRow>("series of the chart", [
       { title: "", text: () => "", kind: (row) => `key-${row.colour}` },
       { title: "HELD BY", grows: true, text: (row) => row.label, hint: (row) => row.label },
@@ -85,6 +89,7 @@ export class DeviceView implements View {
     ], undefined, 12);
     this.timePanel = panel("Over time", this.notice, this.chart.element, this.legend.element);
     this.runsPanel = panel("Program runs", this.runs.element);
+    this.fitPanel = panel("Free", this.fit.element, this.fitLegend);
     this.toPeak = h("button", { type: "button", onclick: () => this.goToPeak() }, "look at that instant");
     this.peakPanel = panel("Peak", this.toPeak, this.peak.element);
     this.element = h(
@@ -93,6 +98,7 @@ export class DeviceView implements View {
       this.toolbar.element,
       this.facts,
       this.timePanel,
+      this.fitPanel,
       this.runsPanel,
       panel("Memory by class", this.classes.element, this.regions),
       h("div", { class: "two" }, this.peakPanel, panel("Allocators", this.allocators.element)),
@@ -102,6 +108,8 @@ export class DeviceView implements View {
   needs(context: Context): Need[] {
     const key = chosenKey(context);
     if (key === undefined) return [];
+    const { documents } = context;
+    const zoomed = context.params["from"] !== undefined;
     const kind = chosenClass(context);
     const { from, to } = this.window(context);
     const points = this.chart.steps;
@@ -109,7 +117,8 @@ export class DeviceView implements View {
     const needs: Need[] = [{ name: "peak", path: `/api/v1/peak/${key}`, params: { of: kind }, every: 5000 }];
     // The timeline is the recording's; a server without one has samples.
     if (context.recording) needs.push({ name: "timeline", path: `/api/v1/timeline/${key}`, params, timeless: true, every: 2000 });
-    else needs.push({ name: "history", path: "/api/v1/history", params: { seconds: this.seconds(context) || 86_400 }, every: 2000, timeless: true });
+    // The timeline first: what the recording is read for then is what most look at.
+    if (!context.recording || documents.get("timeline")) needs.push(historyNeed(context, zoomed ? 0 : this.seconds(context)));
     return needs;
   }
 
@@ -156,6 +165,7 @@ export class DeviceView implements View {
   destroy(): void {
     this.chart.destroy();
     this.runs.destroy();
+    this.fit.destroy();
   }
 
   private controls(context: Context): (HTMLElement | null)[] {
@@ -199,18 +209,38 @@ export class DeviceView implements View {
     const error = context.documents.error("timeline");
     missing(
       this.notice,
-      error ? error.message : context.recording ? lookedAtInParts(timeline) : "This server keeps no recording: totals in samples of a second, not stacked, and no looking back.",
+      error ? error.message : context.recording ? (timeline ? lookedAtInParts(timeline) : READING) : "This server keeps no recording: totals in samples of a second, not stacked, and no looking back.",
     );
+    this.fitPanel.hidden = true;
     if (!stack) return;
+    if (history) this.drawFit(history, device, kind, stack, context);
     this.stack = stack;
     const total = Math.max(0, ...sums(stack).map((value) => value ?? 0));
-    stack.summary = `${KIND_LABEL[kind]} of device ${device.id} over time: now ${bytes(used(device[kind]))}, highest ${bytes(total)} in this window`;
+    const [from, to] = [stack.times[0], stack.times.at(-1)].map((time) => (time === undefined ? "" : clock(stamp(time), context.now, true)));
+    stack.summary = `${KIND_LABEL[kind]} of device ${device.id} from ${from} to ${to} UTC: now ${bytes(used(device[kind]))}, highest ${bytes(total)} in this window`;
     this.chart.draw(stack);
     this.drawLegend();
     const summary = `programs run on device ${device.id}: ${count(device.dispatches)} in all`;
     const layers = [{ label: "runs", colour: "kernel", values: runs }];
     this.runs.draw({ ...stack, layers, capacity: null, moments: [], summary });
     setText(titleOf(this.runsPanel), `Program runs: ${count(device.dispatches)}, ${count(device.trace_replays)} trace replays`);
+  }
+
+  /** How much of what is free one request could have. */
+  private drawFit(history: History, device: Device, kind: DeviceClass, { times }: Stack, context: Context): void {
+    const memory = device[kind];
+    // While nothing happens a recording does not go on, and time does.
+    const end = context.params["from"] === undefined ? Infinity : (times.at(-1) ?? Infinity);
+    const stack = ofFree(history, device, kind, [times[0] ?? 0, end], context);
+    this.fitPanel.hidden = !stack;
+    if (!stack) return;
+    const [room, fit] = [free(memory), largestFitText(memory, free(memory))];
+    const title = `${KIND_LABEL[kind]}: ${bytes(room)} free, largest fit ${fit ?? "–"}, ${percent(fragmented(memory, room))} fragmented`;
+    setText(titleOf(this.fitPanel), title);
+    if (!this.fitLegend.hasChildNodes()) {
+      replace(this.fitLegend, ...stack.layers.map((layer) => h("span", null, h("i", { class: `swatch k-${layer.colour}` }), layer.label)));
+    }
+    this.fit.draw({ ...stack, summary: `${title}; over time` });
   }
 
   private drawLegend(): void {

@@ -1,17 +1,17 @@
 /** Where does everything lie: L1 core by core, a bank by address, or the addresses over time? */
 
 import type { Allocations, Block, BlockMap, Device, L1Core, L1Map, Rectangle, Segment } from "../api";
-import { AllocationMap } from "../charts/allocations";
+import { addresses, AllocationMap } from "../charts/allocations";
 import { Canvas, readableOn } from "../charts/canvas";
 import { colour, HEAT, KIND_LABEL, SEGMENT_KIND } from "../colours";
 import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceName, headroom, NARROW_HEADROOM, type DeviceClass } from "../figures";
-import { address, age, bytes, clock, count, counted, duration, hex, percent, permille, seconds, stamp } from "../format";
+import { address, age, bytes, clock, count, counted, hex, lasted, percent, permille, seconds, stamp } from "../format";
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, groupLabel, legend, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { shortLine } from "../text";
-import { cursor, lookedAtInParts } from "../timeline";
+import { cursor, lookedAtInParts, READING } from "../timeline";
 import { chosenClass, chosenDevice, chosenKey, finds, stepDevice, type Context, type View } from "../view";
 
 const MODES = [
@@ -56,7 +56,7 @@ export class MapView implements View {
       { title: "OPERATION", grows: true, text: (row) => row.operation ?? "–" },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
       { title: "FROM (UTC)", numeric: true, text: (row) => clock(row.from, row.from, true) },
-      { title: "FOR", numeric: true, text: (row) => (row.to === null ? "still held" : duration(seconds(row.to) - seconds(row.from))) },
+      { title: "FOR", numeric: true, text: (row) => (row.to === null ? "still held" : lasted(seconds(row.to) - seconds(row.from))) },
     ], undefined, 30);
     this.timePanel = panel("Addresses over time", this.time.element, this.timeTable.element);
     this.element = h("div", { class: "view" }, this.toolbar.element, this.notice, this.l1.element, this.bank.element, this.timePanel);
@@ -92,9 +92,10 @@ export class MapView implements View {
       params["from"] ? h("button", { type: "button", onclick: () => context.set({ params: { from: null, to: null } }) }, "zoomed: show all") : null,
     ]);
     const error = documents.error("l1map") ?? documents.error("blocks") ?? documents.error("allocations");
+    const reading = how === "time" && !documents.get("allocations") ? READING : null;
     const none = how === "time" && !context.recording ? "This server keeps no recording: allocations over time need one." : null;
     const parts = how === "time" ? lookedAtInParts(documents.get<Allocations>("allocations")) : null;
-    missing(this.notice, error?.message ?? none ?? parts);
+    missing(this.notice, error?.message ?? none ?? reading ?? parts);
     this.l1.element.hidden = how !== "now" || kind !== "l1";
     this.bank.element.hidden = how !== "now" || kind === "l1";
     this.timePanel.hidden = how !== "time" || !context.recording;
@@ -129,10 +130,11 @@ export class MapView implements View {
     const blocks = context.documents.get<BlockMap>("blocks");
     if (!found) return;
     const { rectangles, left_out: leftOut } = found;
-    const [base, top] = addresses(rectangles, context.params["range"] === "bank" ? blocks : undefined);
+    const { base, top, beyond } = addresses(rectangles, context.params["range"] === "bank" ? blocks : undefined);
     const by = chosenGrouping(context);
     const title = `${KIND_LABEL[kind]} of device ${device.id} by address over time: ${counted(rectangles.length, "allocation")}`;
-    setText(titleOf(this.timePanel), leftOut > 0 ? `${title}, ${counted(leftOut, "smaller one")} left out` : title);
+    const far = beyond > 0 ? `, ${count(beyond)} of them far from the others: see the whole bank` : "";
+    setText(titleOf(this.timePanel), `${title}${leftOut > 0 ? `, ${counted(leftOut, "smaller one")} left out` : ""}${far}`);
     const key = (each: Rectangle) => (by === "line" ? each.line : by === "operation" ? each.operation : each.pid === null ? null : String(each.pid));
     this.time.update({
       rectangles,
@@ -145,16 +147,10 @@ export class MapView implements View {
       key,
       summary: `${title}; the table below has the largest, coloured here by ${groupLabel("", by)}`,
     });
-    this.timeTable.update(rectangles.filter((each) => finds(context.params["find"], each.line, each.operation, each.pid, each.address)), "nothing was allocated in this window");
+    const largest = rectangles.filter((each) => finds(context.params["find"], each.line, each.operation, each.pid, each.address));
+    largest.sort((one, other) => other.per_bank_bytes - one.per_bank_bytes);
+    this.timeTable.update(largest, "nothing was allocated in this window");
   }
-}
-
-/** From where to where: what was used, and the whole bank if that is to be seen. */
-function addresses(rectangles: Rectangle[], bank: BlockMap | undefined): [base: number, top: number] {
-  const lowest = rectangles.reduce((least, each) => Math.min(least, each.address), bank?.base ?? Infinity);
-  const highest = rectangles.reduce((most, each) => Math.max(most, each.address + each.per_bank_bytes), 0);
-  const base = Number.isFinite(lowest) ? lowest : 0;
-  return [base, Math.max(highest, (bank?.base ?? base) + (bank?.per_bank_bytes ?? 1))];
 }
 
 function mode(context: Context): Mode {
@@ -171,11 +167,17 @@ function core({ params }: Context): [number, number] {
   return [x, y];
 }
 
+/** As in the legend. */
+function segmentLabel(kind: string): string {
+  const known = SEGMENT_KIND[kind];
+  return known ? KIND_LABEL[known] : kind.replaceAll("_", " ");
+}
+
 const SEGMENT_COLUMNS = (now: () => string) => [
   { title: "", text: () => "", kind: (row: Segment) => `key-${SEGMENT_KIND[row.kind] ?? "free"}` },
   { title: "ADDRESS", numeric: true, text: (row: Segment) => address(row.address) },
   { title: "SIZE", numeric: true, text: (row: Segment) => bytes(row.size_bytes) },
-  { title: "KIND", text: (row: Segment) => row.kind.replace("_", " ") + (row.more > 0 ? ` (+${row.more} at this place)` : "") },
+  { title: "KIND", text: (row: Segment) => segmentLabel(row.kind) + (row.more > 0 ? ` (+${row.more} at this place)` : "") },
   { title: "OWNER", grows: true, text: (row: Segment) => row.owner ?? "–", hint: (row: Segment) => row.owner },
   { title: "PYTHON LINE", text: (row: Segment) => (row.line ? shortLine(row.line) : "–"), hint: (row: Segment) => row.line },
   { title: "PID", numeric: true, text: (row: Segment) => String(row.pid ?? "–") },

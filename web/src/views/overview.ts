@@ -1,15 +1,14 @@
 /** How full is every device, with what, and who holds it? */
 
-import type { BufferGroups, Device, DeviceHistory, History, Process } from "../api";
+import type { BufferGroups, Device, History, Process } from "../api";
 import { StackChart, type Layer } from "../charts/stack";
-import { KIND_LABEL } from "../colours";
 import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, percent, share, type Filled } from "../figures";
-import { bytes, count, seconds } from "../format";
+import { bytes, count } from "../format";
 import { Bar, byDram, groupTable, legend, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
 import { Table } from "../table";
-import { cursor, firstWorthShowing, moments } from "../timeline";
+import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
 import { finds, type Context, type View } from "../view";
 
 interface Card {
@@ -64,9 +63,9 @@ export class Overview implements View {
     );
   }
 
-  needs(): Need[] {
+  needs(context: Context): Need[] {
     return [
-      { name: "history", path: "/api/v1/history", params: { seconds: HISTORY_SECONDS }, every: 2000, timeless: true },
+      historyNeed(context, HISTORY_SECONDS),
       { name: "operations", path: "/api/v1/buffers/groups", params: { by: "operation" }, every: 2000 },
     ];
   }
@@ -93,43 +92,16 @@ export class Overview implements View {
   }
 
   private drawHistory(history: History, devices: Device[], context: Context): void {
-    // What nobody opened is in no figure beside: what is reserved there is known of nobody's L1.
-    const known = new Set(devices.filter((device) => device.l1.occupied_bytes !== null).map(deviceKey));
-    const opened = history.devices.filter((device) => known.has(deviceKey(device)));
-    const sum = (of: (device: DeviceHistory) => (number | null)[], all = history.devices) =>
-      history.times.map((_, step) =>
-        all.reduce<number | null>((total, device) => {
-          const value = of(device)[step] ?? null;
-          return value === null ? total : (total ?? 0) + value;
-        }, null),
-      );
-    const dram = sum((device) => device.dram_bytes);
+    const dram = sumOver(history, history.devices, (device) => device.dram_bytes);
     const allDram = sumOf(devices, (device) => filled("dram", device.dram));
     this.drawSum(this.dram, "DRAM", history, dram, [{ label: "DRAM", colour: "dram", values: dram }], allDram, context);
-    const occupied = sum((device) => device.occupied_bytes, opened);
-    const allL1 = sumOf(devices, filledL1);
-    const reserved = allL1.parts.find(([kind]) => kind === "reserved")?.[1] ?? 0;
-    const [buffers, small] = [sum((device) => device.l1_bytes), sum((device) => device.l1_small_bytes)];
-    // As the bars have it: what is left of what is occupied belongs to programs.
-    const parts = occupied.map((whole, step) => {
-      let left = whole ?? 0;
-      const take = (wanted: number) => {
-        const part = Math.min(wanted, left);
-        left -= part;
-        return part;
-      };
-      const [below, large, little] = [take(reserved), take(buffers[step] ?? 0), take(small[step] ?? 0)];
-      return whole === null ? [null, null, null, null] : [below, left, large, little];
-    });
-    const kinds = ["reserved", "cb", "l1", "l1_small"] as const;
-    const layers = kinds.map((kind, place): Layer => ({ label: KIND_LABEL[kind], colour: kind, values: parts.map((each) => each[place] ?? null) }));
-    this.drawSum(this.l1, "L1", history, occupied, layers, allL1, context);
+    const [occupied, layers] = l1OverTime(history, devices);
+    this.drawSum(this.l1, "L1", history, occupied, layers, sumOf(devices, filledL1), context);
   }
 
   private drawSum(chart: StackChart, label: string, history: History, total: (number | null)[], all: Layer[], whole: Filled, context: Context): void {
     const first = firstWorthShowing(history, total, HISTORY_SECONDS);
-    const times = history.times.slice(first).map(seconds);
-    const edges = times.length > 0 ? [(times[0] as number) - history.step_seconds, ...times] : [];
+    const edges = edgesOf(history, first);
     const layers = all.map((layer) => ({ ...layer, values: layer.values.slice(first) }));
     const summary = `${label} of all devices over the last minutes, now ${bytes(whole.used)}`;
     chart.draw({ times: edges, layers, capacity: whole.whole, moments: moments(context), at: cursor(context), summary });

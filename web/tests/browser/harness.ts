@@ -1,18 +1,26 @@
 /** A real server, a real browser, and what both said. */
 
 import { spawn, execFileSync, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
-/** For what takes milliseconds, on a machine that is busy. */
-export const PATIENCE = 45_000;
+/** For what takes milliseconds, on a machine that others keep busy. */
+export const PATIENCE = 120_000;
 
 export const TTMEM = process.env["TTMEM"] ?? fileURLToPath(new URL("../../../target/debug/ttmem", import.meta.url));
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PICTURES = process.env["TTMEM_PICTURES"] ?? fileURLToPath(new URL("../../../target/page", import.meta.url));
 const CHROMIUM = process.env["TTMEM_CHROMIUM"] ?? "/usr/bin/chromium";
+
+/** How long pages are watched for what they do not give back; `cargo xtask soak page` takes longer than a test. */
+export const SOAK_MINUTES = Number(process.env["TTMEM_SOAK_MINUTES"] ?? "0");
+
+/** No task may take longer: whoever types or scrolls would notice. */
+export const MOST_TASK_MILLIS = 200;
 
 export const scenario = (name: string) => fileURLToPath(new URL(`scenarios/${name}.toml`, import.meta.url));
 
@@ -183,6 +191,52 @@ export class Tab {
     throw new Error(`${selector} does not show ${wanted} but:\n${last}`);
   }
 
+  /** Waits until the page has asked for something. */
+  async asks(wanted: RegExp, after = 0): Promise<void> {
+    await until(`a request for ${wanted}`, () => this.requests.slice(after).some(({ url }) => wanted.test(url)));
+  }
+
+  /** What axe calls serious or critical. The page's policy lets no script of others run: it comes in by the debugger's door. */
+  async hurdles(): Promise<string[]> {
+    await this.page.evaluate(AXE);
+    return this.page.evaluate(async () => {
+      const axe = (globalThis as unknown as { axe: { run: (what: Document) => Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe;
+      const { violations } = await axe.run(document);
+      return violations.filter((each) => each.impact === "serious" || each.impact === "critical").map((each) => `${each.id}: ${each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 300)}`).join("\n")}`);
+    });
+  }
+
+  /** What the page holds when nothing of it is left to collect. */
+  async weight(): Promise<{ nodes: number; heap: number; listeners: number }> {
+    const session = await this.context.newCDPSession(this.page);
+    await session.send("Performance.enable");
+    await session.send("HeapProfiler.collectGarbage");
+    const { metrics } = await session.send("Performance.getMetrics");
+    await session.detach();
+    const of = (name: string) => metrics.find((each) => each.name === name)?.value ?? 0;
+    return { nodes: of("Nodes"), heap: of("JSHeapUsedSize"), listeners: of("JSEventListeners") };
+  }
+
+  /** The colours of a canvas along a line, from one place to another of it in its own pixels, as `r,g,b`. */
+  async pixels(selector: string, line: { x: number; y: number; wide: number; high: number }): Promise<string[]> {
+    return this.page.locator(selector).first().evaluate((element, { x, y, wide, high }) => {
+      const data = (element as HTMLCanvasElement).getContext("2d")!.getImageData(x, y, wide, high).data;
+      return Array.from({ length: data.length / 4 }, (_, at) => data.slice(at * 4, at * 4 + 3).join(","));
+    }, line);
+  }
+
+  /** A colour of the style, as `r,g,b`. */
+  async colour(name: string): Promise<string> {
+    return this.page.evaluate((variable) => {
+      const probe = document.createElement("i");
+      probe.style.color = getComputedStyle(document.documentElement).getPropertyValue(variable);
+      document.body.append(probe);
+      const found = getComputedStyle(probe).color.match(/\d+/g)!.slice(0, 3).join(",");
+      probe.remove();
+      return found;
+    }, `--${name}`);
+  }
+
   async picture(name: string): Promise<void> {
     mkdirSync(PICTURES, { recursive: true });
     await this.page.screenshot({ path: join(PICTURES, `${name}.png`) });
@@ -193,10 +247,40 @@ export class Tab {
   }
 }
 
+interface TraceEvent {
+  name: string;
+  pid: number;
+  tid: number;
+  /** Microseconds by the clock, and of the thread's own processor time. */
+  dur?: number;
+  tdur?: number;
+  args?: { name?: string };
+}
+
+/**
+ * The longest task of the page while something is done with it, in milliseconds: by the clock, and of processor time, which
+ * no neighbour on the machine makes longer. The page's process may begin to trace a moment after it was told to.
+ */
+export async function tasks(browser: Browser, tab: Tab, act: () => Promise<void>): Promise<{ processor: number; clock: number }> {
+  await browser.startTracing(tab.page, { categories: ["toplevel"] });
+  await act();
+  const traced = await browser.stopTracing();
+  const { traceEvents: events } = JSON.parse(traced.toString()) as { traceEvents: TraceEvent[] };
+  const thread = ({ pid, tid }: TraceEvent) => `${pid}/${tid}`;
+  const pages = new Set(events.filter((each) => each.name === "thread_name" && each.args?.name === "CrRendererMain").map(thread));
+  const found = events.filter((each) => each.name.endsWith("RunTask") && each.tdur !== undefined && pages.has(thread(each)));
+  if (found.length === 0) throw new Error("the browser's trace has no task of the page");
+  const longest = (of: (each: TraceEvent) => number | undefined) => found.reduce((most, each) => Math.max(most, of(each) ?? 0), 0) / 1000;
+  return { processor: longest((each) => each.tdur), clock: longest((each) => each.dur) };
+}
+
 /** Servers that keep no recording refuse this, and the page goes on without. */
 function isMissing(url: string): boolean {
   return /\/api\/v1\/recording$/.test(url);
 }
+
+/** Further pictures of the views, by what comes after their name. */
+export const MORE = ["device?class=l1", "map?class=dram", "map?class=dram&mode=time", "programs?page=rings", "buffers?show=operation", "buffers?show=flame"];
 
 /** The keys and titles of the views. */
 export const VIEWS: [hash: string, title: string][] = [

@@ -1,20 +1,14 @@
 /** The page of a real server in a real browser: it shows what the API says, and nothing hurts it. */
 
-import { readFileSync, copyFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { copyFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { BufferGroups, BufferRow, Failures, L1Map, Page as Rows, PeakContents, ProgramRow, Snapshot } from "../../src/api";
-import { filled, filledL1, largestFitText, free, share, used } from "../../src/figures";
+import { deviceName, filled, filledL1, fragmented, largestFitText, free, share, used } from "../../src/figures";
 import { address, bytes, counted, percent, permille } from "../../src/format";
-import { Demo, get, launch, Program, remove, run, scenario, Tab, temporary, until, VIEWS } from "./harness";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/** How long the page is watched for what it does not give back; `cargo xtask soak page` takes longer. */
-const SOAK_MINUTES = Number(process.env["TTMEM_SOAK_MINUTES"] ?? "0");
+import { Demo, get, launch, MORE, MOST_TASK_MILLIS, Program, remove, run, scenario, SOAK_MINUTES, Tab, tasks, temporary, until, VIEWS } from "./harness";
 
 let browser: Browser;
 let tabs: Tab[] = [];
@@ -68,7 +62,13 @@ describe("of a state that stays as it is", () => {
     const memory = filled("dram", device!.dram);
     expect(card).toContain(`DRAM ${bytes(memory.used)} ${percent(share(memory))} largest fit ${largestFitText(device!.dram, free(device!.dram))}`);
     expect(card).toContain(`L1 ${bytes(filledL1(device!).used)} ${percent(share(filledL1(device!)))}`);
-    expect(await tab.page.locator(".card").count()).toBe(8);
+    const names = snapshot.devices.map(deviceName).toSorted((one, other) => parseInt(one) - parseInt(other));
+    expect(await tab.page.locator(".card b").allInnerTexts()).toEqual(names);
+    // Every kind that a bar may have is in the legend, with its colour.
+    expect(await tab.text(".legend")).toBe("DRAM reserved CBs L1 buffers L1_SMALL free peak");
+    const drawn = await tab.page.locator(".card .bar i:not(.tick)").evaluateAll((parts) => [...new Set(parts.map((part) => part.className))]);
+    const explained = await tab.page.locator(".legend").first().locator("i").evaluateAll((parts) => parts.map((part) => part.className.replace("swatch ", "")));
+    for (const kind of drawn) expect(explained).toContain(kind);
     const [process] = snapshot.processes;
     await tab.sees("table", `${process!.pid}`);
     const groups = await demo.get<BufferGroups>("/api/v1/buffers/groups?by=operation");
@@ -83,6 +83,10 @@ describe("of a state that stays as it is", () => {
     await tab.go("#/processes");
     const process = snapshot.processes[0]!;
     await tab.sees("h2", `pid ${process.pid} ${process.name}: what it holds on each device`);
+    // By number, whatever order the mesh has.
+    const held = process.devices.map(({ id }) => String(id));
+    expect(held).not.toEqual(held.toSorted());
+    expect(await tab.page.locator(".panel:last-child tbody tr td:first-child").allInnerTexts()).toEqual(held.toSorted());
     for (const held of process.devices) {
       await tab.sees("tr", new RegExp(`^${held.id}\\s+${bytes(held.dram_bytes)}\\s+${bytes(held.peak!.dram)}\\s+${bytes(held.l1_bytes)}`, "m"));
     }
@@ -98,10 +102,16 @@ describe("of a state that stays as it is", () => {
     }
     const peak = await demo.get<PeakContents>("/api/v1/peak/3?of=dram");
     await tab.sees("h2", `DRAM at its peak: ${bytes(peak.peak_bytes)}`);
+    // One figure: beside the graph of what is free, and in the table.
+    const room = free(device.dram);
+    const split = percent(fragmented(device.dram, room));
+    await tab.sees("h2", `DRAM: ${bytes(room)} free, largest fit ${largestFitText(device.dram, room)}, ${split} fragmented`);
+    await tab.sees(".legend", "largest fit");
+    await tab.sees("tr", new RegExp(`^DRAM.*${split.replace(".", "\\.")}`, "m"));
     await tab.sees("tr", bytes(peak.groups[0]!.bytes));
     // The chart says in words what it draws, and has a table.
     const chart = tab.page.locator(".chart[role=img]").first();
-    expect(await chart.getAttribute("aria-label")).toContain(`now ${bytes(used(device.dram))}`);
+    await until("the chart's words", async () => (await chart.getAttribute("aria-label"))?.includes(`now ${bytes(used(device.dram))}`));
     await tab.sees("table", "HIGHEST");
     await tab.picture("device-dark");
     await tab.page.keyboard.press("c");
@@ -121,6 +131,11 @@ describe("of a state that stays as it is", () => {
     await until("the segments", async () => (await rows.count()) === map.core!.segments.length);
     const top = map.core!.segments.at(-1)!;
     expect(await rows.first().innerText()).toContain(`${address(top.address)}\t${bytes(top.size_bytes)}`);
+    // Every kind of segment is in the legend, with its colour.
+    const kinds = await tab.page.locator(".map .legend i").evaluateAll((parts) => parts.map((part) => part.className.replace("swatch k-", "key-")));
+    const drawn = await rows.locator("td:first-child").evaluateAll((cells) => [...new Set(cells.map((cell) => cell.className))]);
+    expect(drawn.length).toBeGreaterThan(1);
+    for (const kind of drawn) expect(kinds).toContain(kind);
     await tab.picture("map-dark");
     await tab.page.keyboard.press("ArrowRight");
     await tab.sees("h2", "Core 3,1 from");
@@ -216,18 +231,22 @@ describe("of a state that stays as it is", () => {
   test.each(["dark", "light"] as const)("nothing that axe calls serious, %s", async (scheme) => {
     const tab = await open(demo.url, { scheme });
     await tab.go();
-    for (const [hash] of [...VIEWS, ["device?class=l1", ""], ["map?class=dram", ""], ["buffers?show=operation", ""], ["programs?page=rings", ""]]) {
+    // Colours are those of all pictures: in light once is enough.
+    for (const hash of [...VIEWS.map(([name]) => name), ...(scheme === "dark" ? MORE : [])]) {
       await tab.go(`#/${hash}`);
       await tab.sees(".status", "live");
-      await tab.page.waitForTimeout(300);
-      // The page's policy lets no script of others run: the test comes in by the debugger's door.
-      await tab.page.evaluate(AXE);
-      const found = await tab.page.evaluate(async () => {
-        const axe = (globalThis as unknown as { axe: { run: (what: Document) => Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe;
-        const { violations } = await axe.run(document);
-        return violations.filter((each) => each.impact === "serious" || each.impact === "critical").map((each) => `${each.id}: ${each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 300)}`).join("\n")}`);
-      });
-      expect(found, `${hash} ${scheme}`).toEqual([]);
+      await tab.page.waitForTimeout(200);
+      expect(await tab.hurdles(), `${hash} ${scheme}`).toEqual([]);
+    }
+  });
+
+  test("nor while answers are on their way", async () => {
+    const tab = await open(demo.url);
+    await tab.page.route(/\/api\/v1\/(?!snapshot)/, () => {});
+    for (const [hash] of VIEWS) {
+      await tab.go(`#/${hash}`);
+      await tab.sees(".status", "live");
+      expect(await tab.hurdles(), hash).toEqual([]);
     }
   });
 
@@ -287,6 +306,7 @@ describe("of a server", () => {
     await tab.sees(".status", /stale: no answer for \d+ s/);
     const card = await tab.text(".card");
     expect(card).toContain("DRAM");
+    expect(await tab.hurdles()).toEqual([]);
     const stale = await tab.text(".status");
     await until("an older state", async () => (await tab.text(".status")) !== stale);
     server = serve();
@@ -314,7 +334,9 @@ describe("of a server", () => {
     await tab.page.keyboard.press("Enter");
     await tab.sees(".status", "live");
     await tab.page.keyboard.press("7");
+    await tab.asks(/\/api\/v1\/events/);
     await tab.page.keyboard.press("8");
+    await tab.sees("button", "set a mark");
     await tab.page.keyboard.press("m");
     await tab.sees("select", "since mark 1");
     expect(tab.requests.some(({ url: asked, headers }) => asked.includes("/api/v1/events") && headers["authorization"] === `Bearer ${token}`)).toBe(true);
@@ -338,7 +360,7 @@ test("names that are markup or direct text do nothing", async () => {
     for (const hash of [...VIEWS.map(([name]) => name), "buffers?show=operation", "buffers?show=flame", "map?class=dram", "buffers?find=%3Cimg%20src=x%20onerror=window.hostile=1%3E"]) {
       await tab.go(`#/${hash}`);
       await tab.sees(".status", "live");
-      await tab.page.waitForTimeout(400);
+      await tab.page.waitForTimeout(250);
       expect(await tab.page.evaluate(() => (globalThis as unknown as { hostile?: number }).hostile), hash).toBeUndefined();
       expect(await tab.page.locator("img, svg, iframe, main script").count(), hash).toBe(0);
       // Nothing reaches the screen that hides or reorders what is around it.
@@ -354,6 +376,20 @@ test("names that are markup or direct text do nothing", async () => {
   }
 });
 
+test("a task that keeps a page busy is seen", async () => {
+  const tab = await open("about:blank");
+  await tab.page.goto("about:blank");
+  const busy = () =>
+    tab.page.evaluate(() => {
+      for (let sum = 0, end = performance.now() + 300; performance.now() < end; ) sum += Math.sqrt(sum);
+    });
+  await until("the task in the trace", async () => {
+    const longest = await tasks(browser, tab, busy);
+    return longest.clock >= 300 && longest.processor > 0;
+  });
+  tab.hosts.clear();
+});
+
 test("32 devices and 100,000 live buffers: no long task, and few elements", async () => {
   const demo = await Demo.start("--scenario", scenario("many"), "--speed", "100");
   try {
@@ -367,14 +403,9 @@ test("32 devices and 100,000 live buffers: no long task, and few elements", asyn
     await tab.picture("galaxy-dark");
     await tab.page.keyboard.press("6");
     await tab.sees("h2", "100000 buffers");
-    // Whatever else this machine does: the best of three is the page's own.
-    const longest: number[] = [];
-    for (let attempt = 0; attempt < 3; attempt += 1) {
-      longest.push(await scroll(tab));
-      if (longest.at(-1)! <= 200) break;
-    }
-    console.log(`longest tasks while scrolling 100,000 rows: ${longest.map((each) => `${Math.round(each)} ms`).join(", ")}`);
-    expect(Math.min(...longest)).toBeLessThanOrEqual(200);
+    const longest = await tasks(browser, tab, () => scroll(tab));
+    console.log(`longest task while scrolling 100,000 rows: ${Math.round(longest.processor)} ms of processor time, ${Math.round(longest.clock)} ms by the clock`);
+    expect(longest.processor).toBeLessThanOrEqual(MOST_TASK_MILLIS);
     const elements = await tab.page.evaluate(() => document.querySelectorAll("*").length);
     expect(elements).toBeLessThan(2000);
     // The last row is where the list ends.
@@ -394,30 +425,22 @@ test("elements and memory stay bounded, however long a program runs", async () =
     const tab = await open(demo.url);
     await tab.go();
     await tab.sees(".card", "DRAM");
-    const session = await tab.context.newCDPSession(tab.page);
-    await session.send("Performance.enable");
-    const measure = async () => {
-      await session.send("HeapProfiler.collectGarbage");
-      const { metrics } = await session.send("Performance.getMetrics");
-      const of = (name: string) => metrics.find((each) => each.name === name)?.value ?? 0;
-      return { nodes: of("Nodes"), heap: of("JSHeapUsedSize"), listeners: of("JSEventListeners") };
-    };
     // Several rounds through all views: what one leaves behind is there as often as it was looked at.
     const round = async () => {
       for (const key of ["1", "2", "3", "4", "5", "6", "b", "7", "8", "9"]) {
         await tab.page.keyboard.press(key);
-        await tab.page.waitForTimeout(250);
+        await tab.page.waitForTimeout(150);
       }
     };
     await round();
-    const before = await measure();
+    const before = await tab.weight();
     const end = Date.now() + SOAK_MINUTES * 60_000;
     let rounds = 0;
     do {
       await round();
       rounds += 1;
     } while (Date.now() < end || rounds < 4);
-    const after = await measure();
+    const after = await tab.weight();
     console.log(`${rounds} rounds through all views: ${JSON.stringify(before)} then ${JSON.stringify(after)}`);
     expect(after.nodes).toBeLessThan(Math.max(before.nodes * 1.5, 6000));
     expect(after.listeners).toBeLessThan(before.listeners * 1.5 + 200);
@@ -425,15 +448,10 @@ test("elements and memory stay bounded, however long a program runs", async () =
   } finally {
     await closeTabs().finally(() => demo.stop());
   }
-}, (SOAK_MINUTES + 3) * 60_000);
+}, (SOAK_MINUTES + 5) * 60_000);
 
-/** Scrolls through the list, goes through the views, and says how long the longest task was. */
-async function scroll(tab: Tab): Promise<number> {
-  await tab.page.evaluate(() => {
-    const kept = globalThis as unknown as { tasks: number[] };
-    kept.tasks = [];
-    new PerformanceObserver((list) => kept.tasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: "longtask" });
-  });
+/** Scrolls through the list, and goes through the views. */
+async function scroll(tab: Tab): Promise<void> {
   const scroller = tab.page.locator(".long:visible").first();
   for (let step = 0; step < 40; step += 1) {
     await scroller.evaluate((element, share) => (element.scrollTop = element.scrollHeight * share), ((step * 7) % 40) / 40);
@@ -444,7 +462,6 @@ async function scroll(tab: Tab): Promise<number> {
     await tab.page.waitForTimeout(400);
   }
   await tab.sees("h2", "100000 buffers");
-  return Math.max(0, ...(await tab.page.evaluate(() => (globalThis as unknown as { tasks: number[] }).tasks)));
 }
 
 async function freePort(): Promise<number> {

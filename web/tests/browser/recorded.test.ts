@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Allocations, BufferGroups, BufferRow, Failures, L1Map, Leaks, Page, ProgramRow, Recording, Snapshot, Timeline } from "../../src/api";
+import type { Allocations, BlockMap, BufferGroups, BufferRow, Failures, L1Map, Leaks, Page, ProgramRow, Recording, Snapshot, Timeline } from "../../src/api";
 import { deviceKey, used } from "../../src/figures";
 import { address, bytes, clock, counted, seconds, stamp } from "../../src/format";
 import { request, type Params } from "../../src/source";
 import { shortLine } from "../../src/text";
-import { launch, remove, Replay, run, scenario, Tab, temporary, until, VIEWS } from "./harness";
+import { launch, MORE, remove, Replay, run, scenario, Tab, temporary, until, VIEWS } from "./harness";
 
 let browser: Browser;
 let folder: string;
@@ -59,6 +59,13 @@ describe("of a recording", () => {
     await open("#/overview");
     await tab.sees(".status", "recorded");
     await tab.sees("footer output", shown(recording.to));
+    // What ends with nothing says so, and where there was most.
+    await tab.sees("header .notice", "This recording ends with nothing held");
+    await tab.page.getByRole("button", { name: "look at the peak" }).click();
+    await tab.sees("footer output", shown(peak));
+    expect(await tab.page.locator("header .notice:visible").count()).toBe(0);
+    await tab.page.keyboard.press("n");
+    await tab.sees("footer output", shown(recording.to));
     await tab.page.keyboard.press("p");
     await tab.sees("footer output", shown(peak));
     await tab.sees("h2", `${bytes(dram(await get<Snapshot>("/api/v1/snapshot", { at: peak })))} of `);
@@ -75,6 +82,8 @@ describe("of a recording", () => {
     await tab.page.keyboard.press("'");
     await tab.sees("footer output", shown(recording.marks[1]!.time));
     await until("the address", () => tab.page.url().includes(`at=${recording.marks[1]!.time.slice(0, 13)}`));
+    // Slowly: it is not to be at its end before somebody has looked.
+    for (const _ of [0.5, 0.25, 0.1]) await tab.page.keyboard.press("<");
     await tab.page.keyboard.press("Space");
     await tab.sees("footer", "pause");
     await until("time to pass", async () => (await tab.text("footer output")) > shown(recording.marks[1]!.time));
@@ -149,6 +158,8 @@ describe("of a recording", () => {
     await tab.page.locator(".chart canvas").first().waitFor();
     await tab.page.waitForTimeout(300);
     await tab.picture("timeline-dark");
+    const words = () => tab.page.locator(".chart").first().getAttribute("aria-label");
+    const whole = await words();
     const box = (await tab.page.locator(".chart .u-over").first().boundingBox())!;
     await tab.page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await tab.page.mouse.down();
@@ -156,9 +167,10 @@ describe("of a recording", () => {
     await tab.page.mouse.up();
     await tab.sees(".toolbar", "zoomed: show all");
     await until("the window", () => tab.requests.some(({ url }) => url.includes("/api/v1/timeline/") && url.includes("from=") && url.includes("to=")));
-    await tab.page.waitForTimeout(500);
-    await tab.page.mouse.click(box.x + box.width / 2, box.y + 50);
     const middle = seconds(recording.from) + (seconds(recording.to) - seconds(recording.from)) * 0.375;
+    // Until the window is drawn, a click is in that of before.
+    await until("the window's picture", async () => (await words()) !== whole);
+    await tab.page.mouse.click(box.x + box.width / 2, box.y + 50);
     await until("the instant", async () => {
       const at = new URLSearchParams(tab.page.url().split("?")[1]).get("at");
       return at !== null && Math.abs(seconds(at) - middle) < 0.5;
@@ -173,11 +185,38 @@ describe("of a recording", () => {
     const key = deviceKey((await get<Snapshot>("/api/v1/snapshot")).devices[0]!);
     const found = await get<Allocations>(`/api/v1/allocations/${key}`, { class: "dram" });
     await tab.sees("h2", counted(found.rectangles.length, "allocation"));
+    await tab.sees("h2", /\d+ of them far from the others/);
     const largest = found.rectangles.toSorted((one, other) => other.per_bank_bytes - one.per_bank_bytes)[0]!;
     await tab.sees("table", bytes(largest.per_bank_bytes));
     await tab.sees("table", shortLine(largest.line!));
     await tab.page.waitForTimeout(300);
     await tab.picture("allocations-dark");
+  });
+
+  test("memory map: a bank that is taken in one piece is drawn in one", async () => {
+    await open(`#/map?class=dram&at=${encodeURIComponent(recording.marks[1]!.time)}`);
+    const key = deviceKey((await get<Snapshot>("/api/v1/snapshot")).devices[0]!);
+    const map = await get<BlockMap>(`/api/v1/blocks/${key}`, { class: "dram", cells: 1024, at: recording.marks[1]!.time });
+    await tab.sees("h2", `${bytes(map.free_bytes)} of ${bytes(map.per_bank_bytes)} free`);
+    const whole = map.per_bank_bytes! / map.cells.length;
+    const first = map.cells.findIndex((taken) => taken >= Math.floor(whole));
+    const full = map.cells.slice(first).findIndex((taken) => taken < Math.floor(whole));
+    expect(full, `full cells of ${whole} bytes from ${first}: ${map.cells.slice(0, 20)}`).toBeGreaterThan(3);
+    const across = Math.ceil(map.cells.length / 16);
+    const size = await tab.page.locator(".stack canvas:visible").evaluate((canvas: HTMLCanvasElement) => canvas.width);
+    const wide = (size - 96) / across;
+    const row = await tab.pixels(".stack canvas:visible", { x: Math.ceil(96 + (first % across) * wide) + 1, y: 10, wide: Math.floor(full * wide) - 2, high: 1 });
+    expect(new Set(row)).toEqual(new Set([await tab.colour("dram")]));
+  });
+
+  test("nothing that axe calls serious", async () => {
+    await open("#/overview");
+    for (const view of [...VIEWS.map(([name]) => name), ...MORE]) {
+      await tab.page.evaluate((hash) => (location.hash = hash), `#/${view}${view.includes("?") ? "&" : "?"}at=${encodeURIComponent(failure)}`);
+      await tab.sees("footer output", shown(failure));
+      await tab.page.waitForTimeout(200);
+      expect(await tab.hurdles(), view).toEqual([]);
+    }
   });
 
   test("flame graph: from the outermost call inwards", async () => {
@@ -249,6 +288,17 @@ describe("of a report", () => {
     }
     await tab.picture("report-dark");
     expect(tab.requests.filter(({ url }) => !url.startsWith("file:") && !url.startsWith("data:"))).toEqual([]);
+    tab.hosts.clear();
+  });
+
+  test("nothing that axe calls serious", async () => {
+    tab = await Tab.open(browser, pathToFileURL(join(folder, REPORT)).href, { scheme: "light" });
+    for (const view of [...VIEWS.map(([name]) => name), ...MORE]) {
+      await tab.page.goto(`${tab.url}#/${view}`);
+      await tab.sees(".status", "report, as of");
+      await tab.page.waitForTimeout(200);
+      expect(await tab.hurdles(), view).toEqual([]);
+    }
     tab.hosts.clear();
   });
 

@@ -1,17 +1,21 @@
 import { readFileSync } from "node:fs";
 import { WORDS } from "virtual:glossary";
 import { describe, expect, test } from "vitest";
-import type { BufferRow, ClassUsage, Device, Explanation, Process, Snapshot, Timeline } from "../../src/api";
+import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
+import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
-import { stacked } from "../../src/charts/stack";
-import { filledL1, fragmented, incomplete, largestFitText, stateOf } from "../../src/figures";
-import { address, bytes, clock, count, duration, ids, percent, permille } from "../../src/format";
+import { apart, stacked, type Moment } from "../../src/charts/stack";
+import { KIND_LABEL } from "../../src/colours";
+import { filledL1, fragmented, incomplete, inOrder, largestFitText, stateOf } from "../../src/figures";
+import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
 import { harmless, shortLine, userFrame } from "../../src/text";
 import { grouped } from "../../src/views/processes";
+import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/timeline";
+import type { Context } from "../../src/view";
 
 const rust = (path: string) => readFileSync(new URL(`../../../crates/${path}`, import.meta.url), "utf8");
 
@@ -37,11 +41,20 @@ describe("figures read as in the terminal view", () => {
     expect(percent(permille(999_999, 1_000_000))).toBe("99.9%");
     expect(percent(permille(1, 0))).toBe("–");
     expect([duration(59), duration(61), duration(11_520), duration(90_000)]).toEqual(["59 s", "1 min 1 s", "3 h 12 min", "1 d 1 h"]);
+    expect([lasted(0.0004), lasted(0.5), lasted(1.25), lasted(59.9)]).toEqual(["0 ms", "500 ms", "1.3 s", "59 s"]);
     expect(ids([4, 0, 2, 6, 5, 1, 3, 7])).toBe("0-7");
     expect(ids([9, 0, 1, 3])).toBe("0-1,3,9");
     expect(address(1_499_104)).toBe("1499104 (0x16dfe0)");
     expect(clock("2026-11-15T08:25:03.201Z", "2026-11-15T00:00:00Z")).toBe("08:25:03");
     expect(clock("2026-11-15T08:25:03.201Z", "2026-11-16T00:00:00Z", true)).toBe("2026-11-15 08:25:03.201");
+  });
+
+  test("labels are those of the terminal view", () => {
+    const naming = rust("ttmem-tui/src/views/naming.rs");
+    const inks = { Dram: "dram", L1: "l1", L1Small: "l1_small", Storage: "cb", Reserved: "reserved", Free: "free" } as const;
+    for (const [ink, kind] of Object.entries(inks)) {
+      expect(new RegExp(`Ink::${ink} => "([^"]+)"`).exec(naming)?.[1], ink).toBe(KIND_LABEL[kind]);
+    }
   });
 
   test("one glossary for terminal and page", () => {
@@ -107,6 +120,13 @@ describe("what follows from figures", () => {
     expect(fragmented(usage({ largest_free_bytes_per_bank: 2 ** 28 }), 6 * 2 ** 30)).toBe(500);
     expect(fragmented(usage(), 6 * 2 ** 30)).toBe(0);
     expect(fragmented(usage({ largest_free_bytes_per_bank: 1e18 }), 6 * 2 ** 30)).toBe(0);
+  });
+
+  test("devices are in the order of their numbers, whatever a mesh says", () => {
+    const mesh = () => [4, 0, 2, 6, 5, 1, 3, 7, 10].map((id) => ({ id }));
+    const snapshot = { devices: mesh(), processes: [{ devices: mesh() }] } as unknown as Snapshot;
+    inOrder(snapshot);
+    for (const { devices } of [snapshot, snapshot.processes[0]!]) expect(devices.map(({ id }) => id)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 10]);
   });
 
   test("the parts of L1 add up to what is occupied", () => {
@@ -228,7 +248,58 @@ describe("requests and state", () => {
   });
 });
 
+describe("totals over time", () => {
+  const over = (times: string[], devices: Partial<DeviceHistory>[]) => ({ time: times.at(-1), step_seconds: 1, times, devices: devices.map((each, id) => ({ id, unique_id: null, ...each })) }) as unknown as History;
+  const context = { recording: undefined, snapshot: undefined, params: {}, documents: { get: () => undefined } } as unknown as Context;
+
+  test("what is reserved on chips that nobody opened is nobody's CBs", () => {
+    const opened = device({ id: 0, unique_id: null, l1: usage({ occupied_bytes: 8 << 20, physical_bytes: 91 << 20, reserved_bytes: 6 << 20, union_bytes: 1 << 20 }) });
+    const closed = device({ id: 1, unique_id: null, l1: usage({ occupied_bytes: null, physical_bytes: 91 << 20, reserved_bytes: 6 << 20, union_bytes: 0 }) });
+    const totals = (occupied: number, l1: number) => ({ occupied_bytes: [null, occupied, null], l1_bytes: [0, l1, l1], l1_small_bytes: [0, 0, 0] });
+    const history = over(["2026-11-16T10:00:00Z", "2026-11-16T10:00:01Z", "2026-11-16T10:00:02Z"], [totals(8 << 20, 1 << 20), totals(6 << 20, 0)]);
+    const [occupied, layers] = l1OverTime(history, [opened, closed]);
+    // Before the first step in which it is known it is not, and afterwards it is what it was.
+    expect(occupied).toEqual([null, 8 << 20, 8 << 20]);
+    const values = (colour: string) => layers.find((layer) => layer.colour === colour)?.values;
+    expect([values("reserved"), values("cb"), values("l1")]).toEqual([[null, 6 << 20, 6 << 20], [null, 1 << 20, 1 << 20], [null, 1 << 20, 1 << 20]]);
+    expect(lastKnown([null, 1, null, 2])).toEqual([null, 1, 1, 2]);
+  });
+
+  test("a recording of a second has more steps than one, and each its width", () => {
+    const recording = { from: "2026-11-16T10:00:00Z", to: "2026-11-16T10:00:00.800Z" } as Recording;
+    expect(historyNeed({ recording } as Context, 600).params).toEqual({ seconds: 1, points: 300 });
+    expect(historyNeed({} as Context, 600).params).toEqual({ seconds: 600, points: 300 });
+    expect(historyNeed({} as Context, 0).params).toEqual({ seconds: 86_400, points: 300 });
+    const at = (second: number) => Date.parse("2026-11-16T10:00:00Z") / 1000 + second;
+    expect(edgesOf(over(["2026-11-16T10:00:00.500Z", "2026-11-16T10:00:00.750Z"], []), 0)).toEqual([at(0.25), at(0.5), at(0.75)]);
+    expect(edgesOf(over(["2026-11-16T10:00:01Z"], []), 0)).toEqual([at(0), at(1)]);
+    expect(edgesOf(over([], []), 0)).toEqual([]);
+  });
+
+  test("what is free is what one request can have and the rest, as beside it", () => {
+    const of = device({ id: 0, unique_id: null });
+    const times = ["2026-11-16T10:00:00Z", "2026-11-16T10:00:01Z", "2026-11-16T10:00:02Z"];
+    const GiB = 2 ** 30;
+    const history = over(times, [{ dram_bytes: [0, 6 * GiB, 11 * GiB], dram_largest_free_bytes: [GiB, GiB / 4, null] }]);
+    const window: [number, number] = [Date.parse(times[0]!) / 1000 - 1, Date.parse(times[2]!) / 1000];
+    const stack = ofFree(history, of, "dram", window, context);
+    expect(stack?.layers.map((layer) => layer.values)).toEqual([[12 * GiB, 3 * GiB, GiB], [0, 3 * GiB, 0]]);
+    expect(stack?.times.length).toBe(4);
+    // The same step as a figure.
+    expect(fragmented({ largest_free_bytes_per_bank: GiB / 4, banks: 12 }, 6 * GiB)).toBe(500);
+    expect(ofFree(history, of, "trace", window, context)).toBeUndefined();
+    expect(ofFree(history, of, "dram", [0, 1], context)).toBeUndefined();
+  });
+});
+
 describe("pictures", () => {
+  test("marks that stand close to each other do not hide the graph, and no failure is left out", () => {
+    const mark = (time: number): Moment => ({ time, label: "", kind: "mark" });
+    const failure: Moment = { time: 3.5, label: "", kind: "failure" };
+    const drawn = apart([mark(0), mark(1), mark(2), mark(3), failure, mark(9)], (time) => time * 2, 5);
+    expect(drawn.map(([left, { kind }]) => [left, kind])).toEqual([[0, "mark"], [6, "mark"], [7, "failure"], [18, "mark"]]);
+  });
+
   test("layers stand on each other, and the last step has its width", () => {
     const layers = [
       { label: "a", colour: "x", values: [1, 2, null] },
@@ -236,6 +307,31 @@ describe("pictures", () => {
     ];
     const data = stacked({ times: [0, 1, 2, 3], layers, capacity: null, moments: [], at: null, summary: "" });
     expect(data).toEqual([[0, 1, 2, 3], [11, 2, null, null], [1, 2, null, null]]);
+  });
+
+  test("a few buffers at the other end of a bank do not make the picture a gap", () => {
+    const at = (address: number, size: number) => ({ address, per_bank_bytes: size }) as Rectangle;
+    const heap = [at(100, 50), at(150, 50), at(120, 60)];
+    expect(addresses(heap, undefined)).toEqual({ base: 100, top: 200, beyond: 0 });
+    expect(addresses([...heap, at(990, 5), at(995, 5)], undefined)).toEqual({ base: 100, top: 200, beyond: 2 });
+    expect(addresses([at(0, 5), at(900, 100)], undefined)).toEqual({ base: 900, top: 1000, beyond: 1 });
+    // Both have much, or the gap is small: all of it.
+    expect(addresses([...heap, at(900, 100)], undefined)).toEqual({ base: 100, top: 1000, beyond: 0 });
+    expect(addresses([...heap, at(240, 5)], undefined)).toEqual({ base: 100, top: 245, beyond: 0 });
+    expect(addresses(heap, { base: 64, per_bank_bytes: 960 })).toEqual({ base: 64, top: 1024, beyond: 0 });
+    expect(addresses([], undefined).beyond).toBe(0);
+  });
+
+  test("buffers side by side have no hole between, and only large ones a border", () => {
+    const rectangle = (place: number, size: number) => ({ address: place, per_bank_bytes: size }) as Rectangle;
+    const y = (place: number) => 400 - place / 7;
+    const boxes = [0, 30, 60, 90].map((place) => boxOf(rectangle(place, 30), [10, 200], y));
+    for (const [place, box] of boxes.slice(1).entries()) expect(box.top + box.high).toBeCloseTo(boxes[place]!.top, 9);
+    expect(boxes.every((box) => !box.bordered)).toBe(true);
+    expect(boxOf(rectangle(0, 700), [10, 200], y)).toEqual({ left: 10, top: 300, wide: 190, high: 100, bordered: true });
+    expect(boxOf(rectangle(0, 700), [10, 20], y).bordered).toBe(false);
+    const least = boxOf(rectangle(0, 1), [10, 10], y);
+    expect([least.wide, least.high]).toEqual([0.7, 0.7]);
   });
 
   test("stacks become one tree, the most bytes first", () => {

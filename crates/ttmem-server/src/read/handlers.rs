@@ -16,6 +16,7 @@ use super::snapshot;
 use super::vocabulary;
 use crate::history::Histories;
 use crate::ledger_thread::ForgetError;
+use crate::recorded::MAX_POINTS;
 use crate::stream::Streams;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -248,13 +249,20 @@ pub(super) struct HistoryQuery {
     /// How far back; 600 by default.
     #[schemars(range(min = 1, max = Histories::longest_seconds()))]
     seconds: Option<u32>,
+    /// Of a recording: at most so many steps, also shorter than a second; those of a server that runs by default.
+    #[schemars(range(min = 1, max = MAX_POINTS))]
+    points: Option<u32>,
 }
 
 pub(super) fn get_history(context: &Context, query: HistoryQuery) -> Result<History, Refusal> {
     let longest = Histories::longest_seconds();
     let seconds = bounded("seconds", query.seconds, DEFAULT_HISTORY, longest)?;
+    let points = match query.points {
+        None => None,
+        points => Some(bounded("points", points, MAX_POINTS, MAX_POINTS)?),
+    };
     if let Some(moment) = &context.moment {
-        return Ok(context.recorded()?.history(moment, seconds)?);
+        return Ok(context.recorded()?.history(moment, seconds, points)?);
     }
     let histories = &context.live()?.histories;
     Ok(histories.document(context.time(), seconds))

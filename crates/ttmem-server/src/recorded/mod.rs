@@ -129,14 +129,20 @@ impl Recorded {
         Ok(journal.last(count, pid).document(view))
     }
 
-    /// Totals over time up to a moment, so many seconds back.
+    /// Totals over time up to a moment, so many seconds back, in at most so many steps if a number is given.
     ///
     /// # Errors
     /// When they cannot be read, or too many ask for such things at once.
-    pub(crate) fn history(&self, moment: &Moment, seconds: u32) -> Result<History, RecordedError> {
+    pub(crate) fn history(
+        &self,
+        moment: &Moment,
+        seconds: u32,
+        points: Option<u32>,
+    ) -> Result<History, RecordedError> {
         let seconds = seconds.min(Histories::longest_seconds());
         let files = lock(&self.shared.looking).files.clone();
-        self.shared.survey.history(&files, moment.time, seconds)
+        let how = (seconds, points);
+        self.shared.survey.history(&files, moment.time, how)
     }
 
     /// A class of a device over time.

@@ -36,6 +36,9 @@ const KEPT_STEPS: usize = 4096;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
+/// Nanoseconds of the shortest step of a history.
+const SHORTEST_STEP: u64 = 1_000_000;
+
 /// A part of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
@@ -97,7 +100,7 @@ struct Kept {
     order: VecDeque<StepKey>,
 }
 
-type StepKey = (u32, u64, u64);
+type StepKey = (u64, u64, u64);
 
 impl Kept {
     fn keep_step(&mut self, key: StepKey, totals: Option<Totals>) {
@@ -276,11 +279,12 @@ impl Survey {
         Ok(first)
     }
 
+    /// Totals up to an instant, in at most so many steps, or in those of a server that runs.
     pub(super) fn history(
         &self,
         files: &KnownFiles,
         time: u64,
-        seconds: u32,
+        (seconds, points): (u32, Option<u32>),
     ) -> Result<History, RecordedError> {
         let (begin, _end) = files.span()?;
         let span = u64::from(seconds).saturating_mul(NANOS_PER_SECOND);
@@ -288,17 +292,20 @@ impl Survey {
             from: time.saturating_sub(span).max(begin).min(time),
             to: time,
         };
-        let finest = Histories::step_seconds(seconds);
-        let wanted = u64::from(seconds / finest).max(1);
+        // What there is of it, which may be much less than was asked for.
+        let span = window.to - window.from;
+        let finest = match points {
+            Some(points) => span.div_ceil(u64::from(points).max(1)).max(SHORTEST_STEP),
+            None => u64::from(Histories::step_seconds(seconds)) * NANOS_PER_SECOND,
+        };
+        let wanted = span.div_ceil(finest).max(1);
         let (steps, mut grain) = grain(files.all(), window, wanted);
-        let width = u64::from(finest).saturating_mul(wanted.div_ceil(steps));
-        let width = u32::try_from(width).unwrap_or(u32::MAX);
-        let nanos = u64::from(width) * NANOS_PER_SECOND;
+        let nanos = finest.saturating_mul(wanted.div_ceil(steps));
         let first = window.from / nanos;
         let last = window.to / nanos;
         let key = |step: u64| {
             let end = (step + 1).saturating_mul(nanos);
-            (width, end, end.min(time))
+            (nanos, end, end.min(time))
         };
         let missing = |kept: &Kept| -> Vec<u64> {
             let all = first..=last;
@@ -332,9 +339,10 @@ impl Survey {
         });
         let steps: Vec<(u64, Option<Arc<Vec<Observed>>>)> = steps.collect();
         drop(kept);
+        let width = nanos.div_ceil(NANOS_PER_SECOND);
         Ok(Histories::document_of(
             Timestamp::from_unix_nanos(time),
-            width,
+            u32::try_from(width).unwrap_or(u32::MAX),
             &steps,
         ))
     }

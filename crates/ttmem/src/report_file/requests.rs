@@ -26,6 +26,9 @@ const SINCE_A_MARK: [&str; 2] = ["line", "operation"];
 /// Steps of a timeline: what a wide screen can show.
 const POINTS: u32 = 1_000;
 
+/// Steps of totals over time, of which a report has every device.
+const HISTORY_POINTS: u32 = 300;
+
 /// The largest buffers of an instant; how many there are is known all the same.
 const ROWS: u32 = 1_000;
 
@@ -64,7 +67,11 @@ pub(super) fn over_time(about: &Recording, end: &Snapshot) -> Vec<Request> {
     let seconds = (to.saturating_sub(from) / 1_000_000_000 + 1).clamp(1, MOST_SECONDS);
     let mut requests = vec![
         Request::new(RECORDING, "", ""),
-        Request::new(HISTORY, "", &format!("seconds={seconds}")),
+        Request::new(
+            HISTORY,
+            "",
+            &format!("points={HISTORY_POINTS}&seconds={seconds}"),
+        ),
     ];
     for device in &end.devices {
         let path = device.key().path();

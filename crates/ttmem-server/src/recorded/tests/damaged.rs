@@ -32,7 +32,7 @@ fn ask(bytes: &[u8]) -> Result<Option<String>, RecordedError> {
         };
         moment.view.audit().unwrap();
         let _unreadable = source.last(&moment, &moment.view, (100, None));
-        let _unreadable = source.history(&moment, 600);
+        let _unreadable = source.history(&moment, 600, None);
         let Some(device) = moment.view.devices.iter().next() else {
             continue;
         };

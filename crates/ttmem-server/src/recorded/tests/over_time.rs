@@ -317,10 +317,22 @@ fn a_history_has_the_highest_totals_of_its_steps() {
     let first = slow[0].0;
     for time in [last, first + (last - first) / 2, first + (last - first) / 3] {
         let moment = source.moment(at(time)).unwrap();
-        for seconds in [5, 600, 7200, 86_400] {
-            let history = source.history(&moment, seconds).unwrap();
-            assert_eq!(history, source.history(&moment, seconds).unwrap());
-            let width = u64::from(history.step_seconds) * 1_000_000_000;
+        let asked = [5, 600, 7200, 86_400].map(|seconds| (seconds, None));
+        let fine = [(5, Some(1)), (600, Some(7)), (86_400, Some(100))];
+        for (seconds, points) in asked.into_iter().chain(fine) {
+            let history = source.history(&moment, seconds, points).unwrap();
+            assert_eq!(history, source.history(&moment, seconds, points).unwrap());
+            let width = match history.times[..] {
+                [first, second, ..] => second.unix_nanos() - first.unix_nanos(),
+                _ => u64::from(history.step_seconds) * 1_000_000_000,
+            };
+            assert_eq!(
+                u64::from(history.step_seconds),
+                width.div_ceil(1_000_000_000)
+            );
+            // Steps begin at multiples of their width: one more than there is room for.
+            let most = points.map_or(usize::MAX, |points| points as usize + 1);
+            assert!(history.times.len() <= most, "{seconds} s, {points:?}");
             assert!(!history.times.is_empty() && !history.devices.is_empty());
             for (step, end) in history.times.iter().enumerate() {
                 let (from, to) = (end.unix_nanos() - width, end.unix_nanos().min(time));

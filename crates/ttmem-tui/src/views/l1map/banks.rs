@@ -89,12 +89,8 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
         percent_of(taken, map.per_bank_bytes, theme),
     );
     let largest = map.free.first().map(|hole| hole.size_bytes);
-    let split = largest.zip(map.free_bytes);
-    let split = split.and_then(|(largest, free)| {
-        let pieces = free.saturating_sub(largest);
-        Share::of(pieces, Some(free))
-    });
-    let scattered = match split.map_or(0, Share::permille) {
+    let split = map.fragmented_permille();
+    let scattered = match split.unwrap_or(0) {
         900.. => Ink::Danger,
         500.. => Ink::Warning,
         _whole => Ink::Good,
@@ -121,10 +117,10 @@ fn draw_verdict(canvas: &mut Canvas<'_>, area: Rect, map: &BlockMap, data: &Data
     canvas.text(area, first, Ink::Text);
     canvas.text(row_of(area, 1), second, ink);
     if let Some(split) = split {
-        let share = percent(Some(split), theme.unknown());
+        let share = percent(Share::of(split.into(), Some(1000)), theme.unknown());
         let words = format!("{} {} ", share.trim_start(), labels::FRAGMENTED);
         let end = canvas.text(row_of(area, 2), words, Ink::Faint);
-        let bar = Bar::new(&[(scattered, u64::from(split.permille()))], Some(1000));
+        let bar = Bar::new(&[(scattered, u64::from(split))], Some(1000));
         let columns = area.right().saturating_sub(end).min(30);
         bar.draw(canvas, (end, area.y + 2), columns);
     }

@@ -28,6 +28,7 @@ mod leaks;
 mod problem;
 mod process;
 mod python;
+mod record;
 mod recording;
 pub mod routes;
 mod rows;
@@ -65,6 +66,7 @@ pub use process::{
     Processes, Released,
 };
 pub use python::{called_from, is_users_code, short_line, user_caller, user_frame};
+pub use record::{RecordRequest, RecordedPart, RecordingReader};
 pub use recording::{
     Allocations, Layer, RecordedFailure, RecordedPeak, Recording, Rectangle, Timeline,
 };

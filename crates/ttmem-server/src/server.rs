@@ -13,6 +13,7 @@ use crate::read::{
 use crate::recorded::Recorded;
 use crate::recorder::{
     OpenRecordingError, PreparedRecorder, RecordConfig, Recorder, RecordingState,
+    StreamedRecordings,
 };
 use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
 use nix::sys::signal::{SigSet, Signal};
@@ -86,6 +87,7 @@ pub struct Server {
     ledger_thread: JoinHandle<()>,
     sampler: Sampler,
     recorder: Option<Recorder>,
+    recordings: StreamedRecordings,
     log: Log,
 }
 
@@ -177,7 +179,7 @@ impl Server {
         .map_err(system("the ledger's thread"))?;
         let wake_ledger = ledger.clone();
         let recorder = prepared
-            .map(|prepared| prepared.start(log.handle(), move || wake_ledger.wake()))
+            .map(|prepared| prepared.start(Some(log.handle()), move || wake_ledger.wake()))
             .transpose()
             .map_err(system("the recorder's thread"))?;
         let recording = recorder.as_ref().map(Recorder::state);
@@ -198,11 +200,13 @@ impl Server {
         let now = crate::clock::unix_nanos;
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
+        let recordings = StreamedRecordings::new(ledger.clone());
         let state = ReadState {
             live: Some(Live {
                 ledger: ledger.clone(),
                 histories,
                 journal,
+                recordings: recordings.clone(),
             }),
             recorded: recording
                 .as_ref()
@@ -246,6 +250,7 @@ impl Server {
             ledger_thread,
             sampler,
             recorder,
+            recordings,
             log,
         })
     }
@@ -257,6 +262,8 @@ impl Server {
     /// Serves until it is stopped, then takes everything down in order.
     pub fn run(mut self) -> io::Result<()> {
         let mut outcome = self.ingest.run();
+        // Those who record are sent the rest by threads that still run.
+        self.recordings.end_all();
         // Nobody new gets in, then what was reported is applied, then it is written to the log.
         drop(self.sockets);
         drop(self.ingest);

@@ -13,6 +13,7 @@ use super::limits::{HttpLimits, Permit, Permits};
 use super::pending::{Pending, PendingConnections};
 use super::routes::router;
 use super::tcp::BoundHttp;
+use crate::recorder::EndRecording;
 use crate::stream::StreamEnd;
 use crate::{OwnedThread, lock};
 use axum::Router;
@@ -234,6 +235,13 @@ pub(super) enum Stage {
     Request(#[expect(dead_code, reason = "held until it is answered")] Permit),
     /// Its answer is a stream, which has a permit of its own.
     Stream(Option<StreamEnd>),
+    /// Its answer is a recording. Its permit is kept: a server that ends waits for it a moment.
+    Recording {
+        #[expect(dead_code, reason = "held until it is answered")]
+        request: Box<Stage>,
+        ended: Option<StreamEnd>,
+        end: EndRecording,
+    },
 }
 
 #[derive(Debug)]
@@ -300,16 +308,40 @@ impl Connection {
         *lock(&self.stage) = Stage::Stream(Some(ended));
     }
 
+    /// The answer is a recording.
+    pub(super) fn record(&self, ended: StreamEnd, end: EndRecording) {
+        let mut stage = lock(&self.stage);
+        let request = std::mem::replace(&mut *stage, Stage::Stream(None));
+        *stage = Stage::Recording {
+            request: Box::new(request),
+            ended: Some(ended),
+            end,
+        };
+    }
+
     /// Whether a request came that is not answered by a stream.
     pub(super) fn owes_document(&self) -> bool {
-        self.has_request.load(Ordering::Relaxed) && !matches!(*lock(&self.stage), Stage::Stream(_))
+        let stage = lock(&self.stage);
+        let goes_on = matches!(*stage, Stage::Stream(_) | Stage::Recording { .. });
+        self.has_request.load(Ordering::Relaxed) && !goes_on
+    }
+
+    /// Ends the recording that is the answer; false if it is none.
+    pub(super) fn end_recording(&self) -> bool {
+        match &*lock(&self.stage) {
+            Stage::Recording { end, .. } => {
+                end.end();
+                true
+            }
+            _other => false,
+        }
     }
 
     /// Waits until the connection has lasted long enough.
     async fn deadline(&self) {
         tokio::time::sleep(self.permits.limits.connection_timeout).await;
         let ended = match &mut *lock(&self.stage) {
-            Stage::Stream(ended) => ended.take(),
+            Stage::Stream(ended) | Stage::Recording { ended, .. } => ended.take(),
             _no_stream => None,
         };
         if let Some(ended) = ended {

@@ -17,6 +17,7 @@ mod stalls;
 mod streams;
 mod tcp;
 
+use crate::recorder::StreamedRecordings;
 use super::{
     GeometryCache, HttpLimits, HttpThread, Live, NamePolicy, ReadState, ServerFacts, refuse,
 };
@@ -257,6 +258,7 @@ fn state(
 ) -> ReadState {
     ReadState {
         live: Some(Live {
+            recordings: StreamedRecordings::new(ledger.clone()),
             ledger,
             histories: Histories::default(),
             journal: Journal::default(),

@@ -7,11 +7,13 @@
 mod files;
 mod folder;
 mod queue;
+mod stream;
 mod thread;
 
 pub use files::{OpenRecordingError, open_recording};
 pub use folder::RecordFolder;
 pub(crate) use queue::Tap;
+pub(crate) use stream::{EndRecording, StreamedRecording, StreamedRecordings};
 
 use crate::lock;
 use crate::log::LogHandle;
@@ -22,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thread::RecorderThread;
-use ttmem_record::Summary;
+use ttmem_record::{Summary, WriterOptions};
 
 /// How long a reader waits for the newest events to be written.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
@@ -114,7 +116,7 @@ pub(crate) struct Recorder {
 pub(crate) struct PreparedRecorder {
     shared: Arc<Shared>,
     destination: Box<dyn Destination>,
-    redact: bool,
+    options: WriterOptions,
 }
 
 impl PreparedRecorder {
@@ -132,12 +134,16 @@ impl PreparedRecorder {
             RecordTarget::File(path) => Box::new(files::SingleFile::open(path)?),
             RecordTarget::Folder(folder) => Box::new(Folder::open(folder.clone())?),
         };
-        Ok(Self::new(destination, config.redact, queue(max_bytes)))
+        let options = WriterOptions {
+            redact: config.redact,
+            ..WriterOptions::default()
+        };
+        Ok(Self::new(destination, options, queue(max_bytes)))
     }
 
     fn new(
         destination: Box<dyn Destination>,
-        redact: bool,
+        options: WriterOptions,
         (tap, queue): (Tap, Arc<Queue>),
     ) -> (Self, Tap) {
         let shared = Arc::new(Shared {
@@ -148,15 +154,16 @@ impl PreparedRecorder {
         let prepared = Self {
             shared,
             destination,
-            redact,
+            options,
         };
         (prepared, tap)
     }
 
-    /// Starts the thread. `wake` has the ledger thread look whether a state is wanted.
+    /// Starts the thread. `wake` has the ledger thread look whether a state is wanted; that the recording
+    /// ended is told to the log, if there is one.
     pub(crate) fn start(
         self,
-        log: LogHandle,
+        log: Option<LogHandle>,
         wake: impl Fn() + Send + 'static,
     ) -> io::Result<Recorder> {
         let shared = Arc::clone(&self.shared);

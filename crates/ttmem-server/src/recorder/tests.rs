@@ -15,6 +15,12 @@ use ttmem_record::{Batch, Input, Recording, Writer, WriterOptions};
 
 const SECOND: u64 = 1_000_000_000;
 
+fn saved(ledger: &Ledger) -> Arc<Vec<u8>> {
+    let mut saved = Vec::new();
+    ledger.save(&mut saved);
+    Arc::new(saved)
+}
+
 fn join() -> Input {
     Input::Join {
         identity: ProcessIdentity {
@@ -268,8 +274,15 @@ impl Running {
         let target = LogTarget::File(LogFileOptions::new(folder.path().join("log")));
         let log = Log::start(target, LogOptions::default()).unwrap();
         let destination = destination(folder.path());
-        let (prepared, tap) = PreparedRecorder::new(destination, redact, queue(MAX_BYTES));
-        let recorder = prepared.start(log.handle(), || {}).unwrap();
+        let (prepared, tap) = PreparedRecorder::new(
+            destination,
+            WriterOptions {
+                redact,
+                ..WriterOptions::default()
+            },
+            queue(MAX_BYTES),
+        );
+        let recorder = prepared.start(Some(log.handle()), || {}).unwrap();
         Self {
             tap,
             recorder,
@@ -287,7 +300,7 @@ fn file_in(folder: &Path) -> Box<dyn Destination> {
 fn what_was_handed_over_can_be_read_while_the_file_grows() {
     let mut running = Running::start(file_in, false);
     let mut ledger = Ledger::default();
-    running.tap.resume(&ledger, false);
+    running.tap.resume(&saved(&ledger));
     for input in [join(), lost(), lost()] {
         input.apply(&mut ledger);
         running.tap.push(unix_nanos(), input);
@@ -347,7 +360,7 @@ impl Destination for Full {
 fn a_full_disk_ends_the_recording_and_is_told_once() {
     let mut running = Running::start(|_folder| Box::new(Full(1000)), false);
     let mut ledger = Ledger::default();
-    running.tap.resume(&ledger, false);
+    running.tap.resume(&saved(&ledger));
     let mut number = 0;
     // Whether it has ended is seen with the next input.
     while running.tap.is_open() {

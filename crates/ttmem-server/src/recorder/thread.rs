@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use ttmem_record::{WriteError, Writer, WriterOptions};
+use ttmem_record::{Finished, WriteError, Writer, WriterOptions};
 
 /// How often it looks while inputs come, unless many do.
 const TICK: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ pub(super) struct RecorderThread {
     shared: Arc<Shared>,
     destination: Box<dyn Destination>,
     options: WriterOptions,
-    log: LogHandle,
+    log: Option<LogHandle>,
     wake: Box<dyn Fn() + Send>,
     writer: Option<Writer<Sink>>,
     /// What the file began with: a state, which may be large.
@@ -47,16 +47,13 @@ pub(super) struct RecorderThread {
 impl RecorderThread {
     pub(super) fn new(
         prepared: PreparedRecorder,
-        log: LogHandle,
+        log: Option<LogHandle>,
         wake: Box<dyn Fn() + Send>,
     ) -> Self {
         Self {
             shared: prepared.shared,
             destination: prepared.destination,
-            options: WriterOptions {
-                redact: prepared.redact,
-                ..WriterOptions::default()
-            },
+            options: prepared.options,
             log,
             wake,
             writer: None,
@@ -74,7 +71,9 @@ impl RecorderThread {
         if let Err(error) = self.record() {
             let path = self.destination.path().display();
             let reason = format!("the recording to {path} has ended: {}", with_causes(&error));
-            self.log.error(reason.clone());
+            if let Some(log) = &self.log {
+                log.error(reason.clone());
+            }
             *lock(&self.shared.failure) = Some(reason);
         }
     }
@@ -86,17 +85,31 @@ impl RecorderThread {
             let most = if is_busy { TICK } else { TIDY_AFTER };
             let taken = self.shared.queue.take(is_busy, most);
             for item in taken.items {
-                self.write(item)?;
+                match self.write(item) {
+                    Err(RecordError::Write(WriteError::Full)) if self.writer.is_some() => {
+                        return self.finish_full();
+                    }
+                    written => written?,
+                }
+            }
+            if self.writer.as_ref().is_some_and(Writer::is_over) {
+                return self.finish();
             }
             let is_due = |since: Instant| since.elapsed() >= FLUSH_AFTER;
             if self.unwritten_since.is_some_and(is_due) {
-                self.flush()?;
+                match self.flush() {
+                    Err(RecordError::Write(WriteError::Full)) => return self.finish_full(),
+                    flushed => flushed?,
+                }
             }
             if self.tidied.elapsed() >= TIDY_AFTER {
                 self.tidy();
             }
             if taken.ended {
                 return self.finish();
+            }
+            if self.writer.as_ref().is_some_and(Writer::wants_state) {
+                self.shared.queue.request_state();
             }
             has_gap = taken.has_gap;
             if has_gap {
@@ -122,11 +135,15 @@ impl RecorderThread {
                 state,
             } => {
                 match &mut self.writer {
-                    Some(writer) => writer.gap(time, missing_events, &state)?,
+                    Some(writer) => {
+                        writer.gap(time, missing_events, &state)?;
+                        writer.flush()?;
+                    }
                     None => {
                         let out = self.begin(time)?;
                         let options = self.options.clone();
-                        let writer = Writer::from_state(out, options, time, &state)?;
+                        let mut writer = Writer::from_state(out, options, time, &state)?;
+                        writer.flush()?;
                         self.first_bytes = writer.bytes();
                         self.writer = Some(writer);
                     }
@@ -193,8 +210,26 @@ impl RecorderThread {
     }
 
     fn finish(&mut self) -> Result<(), RecordError> {
+        match self.flush() {
+            Err(RecordError::Write(WriteError::Full)) => self.end_with(Writer::finish_full),
+            flushed => {
+                flushed?;
+                self.end_with(Writer::finish)
+            }
+        }
+    }
+
+    /// Ends a recording that has as many bytes as it may have.
+    fn finish_full(&mut self) -> Result<(), RecordError> {
+        self.end_with(Writer::finish_full)
+    }
+
+    fn end_with(
+        &mut self,
+        finish: fn(Writer<Sink>) -> Result<Finished<Sink>, WriteError>,
+    ) -> Result<(), RecordError> {
         if let Some(writer) = self.writer.take() {
-            let finished = writer.finish()?;
+            let finished = finish(writer)?;
             self.destination.ended(&finished.summary, finished.bytes);
         }
         Ok(())

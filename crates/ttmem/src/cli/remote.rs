@@ -53,6 +53,7 @@ impl Command {
             Self::Dump(options) => Some(&mut options.http),
             Self::Mark(options) => Some(&mut options.http),
             Self::Explain(options) => Some(&mut options.http),
+            Self::Record(options) => Some(&mut options.http),
             _others => None,
         }
     }

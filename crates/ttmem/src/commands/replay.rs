@@ -40,7 +40,7 @@ pub(super) fn run(options: &ReplayOptions, mut output: Output<impl Write>) -> Re
 }
 
 /// What a recording has, in a few lines.
-fn described(file: &Path, recording: &Recording) -> String {
+pub(super) fn described(file: &Path, recording: &Recording) -> String {
     let nanos = recording
         .to
         .unix_nanos()

@@ -1,5 +1,6 @@
 //! What is told over time: history, marks, and whether the server is ready.
 
+use crate::recorder::StreamedRecordings;
 use super::hostility::{WATCHDOG, ended, exchange, refusal};
 use super::*;
 use crate::history::Sampler;
@@ -25,6 +26,7 @@ fn a_history_has_one_value_per_step() {
         ledger: ledger.clone(),
         histories,
         journal: Journal::default(),
+        recordings: StreamedRecordings::new(ledger.clone()),
     };
     let state = ReadState {
         live: Some(live),

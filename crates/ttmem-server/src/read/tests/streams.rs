@@ -1,5 +1,6 @@
 //! Streams as their readers see them.
 
+use crate::recorder::StreamedRecordings;
 use super::hostility::{WATCHDOG, ended, exchange, refusal};
 use super::*;
 use std::io::{Read, Write};
@@ -34,6 +35,7 @@ impl Live {
             ledger: handle.clone(),
             histories: Histories::default(),
             journal: journal.clone(),
+            recordings: StreamedRecordings::new(handle.clone()),
         };
         let state = ReadState {
             live: Some(live),

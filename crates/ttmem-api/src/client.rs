@@ -22,8 +22,8 @@ pub(crate) use exchange::undecodable;
 use crate::{
     Address, Allocations, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail,
     EventReader, Failures, Forgotten, GroupBy, History, L1Map, LastEvents, Leaks, LeftBehind,
-    Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, RecordRequest, Recording, RecordingReader, Row, Snapshot, Timeline,
-    Timestamp, Token, routes,
+    Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, RecordRequest, Recording,
+    RecordingReader, Row, Snapshot, Timeline, Timestamp, Token, routes,
 };
 use serde::Serialize;
 use target::{of_device, with_query};

@@ -64,9 +64,9 @@ impl RecordingReader {
             Ok(0) => Ok(RecordedPart::Ended),
             Ok(count) => Ok(RecordedPart::Bytes(count)),
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {
-                    Ok(RecordedPart::Quiet)
-                }
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => Ok(RecordedPart::Quiet),
                 io::ErrorKind::InvalidData => {
                     Err(ApiRequestError::malformed(&self.server, error.to_string()))
                 }

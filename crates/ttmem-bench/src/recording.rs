@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,6 +72,12 @@ pub(crate) fn measure(options: &RecordingOptions) -> Result<Value> {
         "reading": read(&file, events)?,
         "large_state": large_state(events.min(LIVE_BUFFERS))?,
     }))
+}
+
+/// Writes a recording of so many events, as [`measure`] reads one.
+pub(crate) fn record_file(path: &Path, events: u64) -> Result<()> {
+    let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    Session::play(1)?.write(events, out).map(drop)
 }
 
 /// One play of the scenario: what its process sends, with times from its beginning.

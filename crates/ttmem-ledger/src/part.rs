@@ -108,7 +108,9 @@ impl Ledger {
                 let held = process.account.facts().devices.iter();
                 let held = (0..).zip(held).zip(&process.devices);
                 let of_whole = held.filter(|(_held, number)| {
-                    whole.as_ref().is_some_and(|(whole, _device)| whole == *number)
+                    whole
+                        .as_ref()
+                        .is_some_and(|(whole, _device)| whole == *number)
                 });
                 moments.extend(of_whole.map(|((own, held), _number)| (slot, own, held.moments)));
                 only.take_process(slot, process);

@@ -70,7 +70,13 @@ impl Selection {
         visible.retain(|slot, _visible| !self.recorded.contains_key(slot));
         let others = visible.into_iter().map(|(slot, visible_devices)| {
             let early = None;
-            (slot, Other { visible_devices, early })
+            (
+                slot,
+                Other {
+                    visible_devices,
+                    early,
+                },
+            )
         });
         self.others = others.collect();
         self.early = 0;
@@ -157,7 +163,9 @@ impl Selection {
                 let slot = own.next_slot();
                 self.recorded.insert(process, slot);
                 let all = early.into_iter().chain([(time, input.clone())]);
-                return all.map(|(time, input)| (time, input.moved_to(slot))).collect();
+                return all
+                    .map(|(time, input)| (time, input.moved_to(slot)))
+                    .collect();
             }
             Some(early) if fits && early.len() < MAX_EARLY => {
                 early.push((time, input.clone()));

@@ -24,6 +24,10 @@ const STATE_BYTES_PER_EVENT: u64 = 8;
 /// What an input that is no event counts for when the next state is due.
 const INPUT_EVENTS: u64 = 16;
 
+/// Blocks of a recording that may not grow, if its events took a byte each; they take some more.
+const MIN_BLOCKS: u64 = 64;
+const MIN_BLOCK_EVENTS: usize = 64;
+
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
     /// Leaves names, paths and command lines out.
@@ -169,6 +173,12 @@ impl<W: Write> Writer<W> {
         ledger: Ledger,
         (redaction, selection): (Option<Redaction>, Option<Selection>),
     ) -> Result<Self, WriteError> {
+        let mut options = options;
+        if let Some(most) = options.max_bytes {
+            // Many blocks: the last one that does not fit is a small part of the whole.
+            let events = usize::try_from(most / MIN_BLOCKS).unwrap_or(usize::MAX);
+            options.block_events = options.block_events.min(events.max(MIN_BLOCK_EVENTS));
+        }
         let mut out = Blocks::new(out, options.level, options.max_bytes)?;
         out.put(&FileHeader::new(options.redact, time).encode())?;
         let summary = Summary {
@@ -540,12 +550,32 @@ impl<W: Write> Writer<W> {
         })
     }
 
+    /// Notes that so many events are missing before what was written last.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn note_missing(&mut self, missing_events: u64) -> Result<(), WriteError> {
+        let gap = GapNote {
+            at: self.now,
+            missing_events,
+        };
+        self.summary.add_gap(gap);
+        self.news.add_gap(gap);
+        self.put_notes()
+    }
+
+    /// Events that were added and are not written: all of them would be missing.
+    #[must_use]
+    pub fn unwritten_events(&self) -> u64 {
+        self.ledger.events().saturating_sub(self.block_event)
+    }
+
     /// Ends a recording that is [full](WriteError::Full): what did not fit is counted in it.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn finish_full(mut self) -> Result<Finished<W>, WriteError> {
-        let lost = self.ledger.events().saturating_sub(self.block_event);
+        let lost = self.unwritten_events();
         if self.entry_count > 0 && lost > 0 {
             let at = self.summary.to;
             self.summary.add_gap(GapNote {

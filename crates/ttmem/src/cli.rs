@@ -312,7 +312,7 @@ pub(crate) struct DumpOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainOptions {
-    /// The log; - is standard input. Without it the server is asked.
+    /// The log, or a recording, or a folder of recordings; - is standard input. Without it the server is asked.
     #[arg(value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 

@@ -102,7 +102,11 @@ fn one_process_is_recorded_as_it_was_and_nothing_of_others() {
             player.play(Until::End, |_, _, _| {}).unwrap();
             let (played, live) = (player.view(), ledger.view());
             played.audit().unwrap();
-            assert_eq!(held(&played, &[pid]), held(&live, &[pid]), "seed {seed}, {pid}");
+            assert_eq!(
+                held(&played, &[pid]),
+                held(&live, &[pid]),
+                "seed {seed}, {pid}"
+            );
             assert!(pids(&played).iter().all(|other| *other == pid));
             let mut departed = played.departed.iter();
             assert!(departed.all(|gone| gone.identity.pid == Some(pid)));
@@ -118,7 +122,9 @@ fn one_process_is_recorded_as_it_was_and_nothing_of_others() {
 fn of_another_user_nothing_is_kept() {
     let inputs = session(3, 200);
     let mut whole = Ledger::default();
-    inputs[..100].iter().for_each(|(_time, input)| input.apply(&mut whole));
+    inputs[..100]
+        .iter()
+        .for_each(|(_time, input)| input.apply(&mut whole));
     let slot = whole.process_slots().next().unwrap();
     let identity = whole.identity(slot).unwrap();
     let (pid, uid) = (identity.pid.unwrap(), identity.uid);
@@ -141,7 +147,9 @@ fn a_device_is_recorded_with_all_that_use_it() {
         let inputs = unmarked(seed, 300);
         let mut whole = Ledger::default();
         let begin = 40 + usize::try_from(Random::new(seed).below(150)).unwrap();
-        inputs[..begin].iter().for_each(|(_time, input)| input.apply(&mut whole));
+        inputs[..begin]
+            .iter()
+            .for_each(|(_time, input)| input.apply(&mut whole));
         let keys: Vec<DeviceKey> = whole.devices().iter().map(|it| it.key.clone()).collect();
         for key in keys {
             let (mut ledger, bytes, missing) = recorded(&inputs, begin, &Part::Device(key.clone()));
@@ -152,11 +160,17 @@ fn a_device_is_recorded_with_all_that_use_it() {
             played.audit().unwrap();
             let of = |view: &View| {
                 let mut devices = view.devices.iter();
-                devices.find(|it| it.key == key).map(|it| figures(&it.totals))
+                devices
+                    .find(|it| it.key == key)
+                    .map(|it| figures(&it.totals))
             };
             assert_eq!(of(&played), of(&live), "seed {seed}, {key:?}");
             let kept = pids(&played);
-            assert_eq!(held(&played, &kept), held(&live, &kept), "seed {seed}, {key:?}");
+            assert_eq!(
+                held(&played, &kept),
+                held(&live, &kept),
+                "seed {seed}, {key:?}"
+            );
             let slots: Vec<u32> = ledger.process_slots().collect();
             let users = slots.iter().filter(|slot| ledger.uses(**slot, &key));
             let users = users.filter_map(|slot| ledger.identity(*slot)?.pid);
@@ -197,7 +211,9 @@ fn a_recording_that_may_not_grow_ends_whole_and_within_its_bytes() {
     }
     // One that cannot even begin is refused.
     let mut large = Ledger::default();
-    session(9, 300).iter().for_each(|(_time, input)| input.apply(&mut large));
+    session(9, 300)
+        .iter()
+        .for_each(|(_time, input)| input.apply(&mut large));
     let options = WriterOptions {
         max_bytes: Some(600),
         ..WriterOptions::default()

@@ -129,9 +129,8 @@ fn check_process(view: &View, pid: u32, part: &Part) -> Result<(), Refusal> {
     }
     let mut identities = view.processes.iter().map(|process| &process.facts.identity);
     if identities.any(|identity| identity.pid == Some(pid)) {
-        let detail = format!(
-            "process {pid} belongs to another user: record it without names (redact)"
-        );
+        let detail =
+            format!("process {pid} belongs to another user: record it without names (redact)");
         return Err(Refusal::not_allowed(detail));
     }
     let detail = format!("no process {pid} is tracked");

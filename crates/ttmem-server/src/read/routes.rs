@@ -142,8 +142,14 @@ pub(super) fn table() -> Vec<Route> {
                 get(get_record),
             )
         }
-        .refuses(403, "Names that this reader may not see; over TCP without a token.")
-        .refuses(404, "No such process or device is known, or this is a recording itself.")
+        .refuses(
+            403,
+            "Names that this reader may not see; over TCP without a token.",
+        )
+        .refuses(
+            404,
+            "No such process or device is known, or this is a recording itself.",
+        )
         .refuses(409, "Several devices have this number.")
         .refuses(429, "Too many readers record already."),
         other::<String>(

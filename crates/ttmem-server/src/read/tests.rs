@@ -17,13 +17,13 @@ mod stalls;
 mod streams;
 mod tcp;
 
-use crate::recorder::StreamedRecordings;
 use super::{
     GeometryCache, HttpLimits, HttpThread, Live, NamePolicy, ReadState, ServerFacts, refuse,
 };
 use crate::history::Histories;
 use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
+use crate::recorder::StreamedRecordings;
 use crate::stream::Streams;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;

@@ -24,7 +24,11 @@ const MAX_NAMES: usize = 100_000;
 /// The file of an hour that nobody wants any more can go when the hours are a part of the whole time.
 const FILES_PER_AGE: u32 = 12;
 
+/// How long after a failure the next file is tried: a full disk may have room then.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
 const PREFIX: &str = "ttmem-";
+pub(crate) const EXTENSION: &str = "ttrec";
 const SUFFIX: &str = ".ttrec";
 
 /// A folder to record to.
@@ -222,6 +226,17 @@ impl Destination for Folder {
 
     fn path(&self) -> &Path {
         &self.options.path
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(RETRY_AFTER)
+    }
+
+    fn abandon(&mut self) {
+        if let Some(name) = self.current.take() {
+            // What cannot be removed is found by the next server.
+            let _left = unlinkat(self.folder.as_fd(), &*name, AtFlags::empty());
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod stream;
 mod thread;
 
 pub use files::{OpenRecordingError, open_recording};
+pub(crate) use folder::EXTENSION;
 pub use folder::RecordFolder;
 pub(crate) use queue::Tap;
 pub(crate) use stream::{EndRecording, StreamedRecording, StreamedRecordings};
@@ -74,6 +75,15 @@ trait Destination: Send + std::fmt::Debug {
 
     /// For messages.
     fn path(&self) -> &Path;
+
+    /// After how long the next recording is tried when one cannot be written any more; `None` if the
+    /// recording ends then.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The recording that was begun comes to nothing.
+    fn abandon(&mut self) {}
 }
 
 #[derive(Debug)]

@@ -383,3 +383,117 @@ fn a_full_disk_ends_the_recording_and_is_told_once() {
     let log = fs::read_to_string(running.folder.path().join("log")).unwrap();
     assert_eq!(log.matches(&failure).count(), 1, "{log}");
 }
+
+/// A disk on which there is room now and then, and the files on it.
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    room: Arc<Mutex<usize>>,
+    files: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut room = lock(&self.room);
+        *room = room
+            .checked_sub(bytes.len())
+            .ok_or(io::ErrorKind::StorageFull)?;
+        let mut files = lock(&self.files);
+        files.last_mut().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Destination for Disk {
+    fn begin(&mut self, _time: u64) -> Result<Box<dyn Write + Send>, OpenRecordingError> {
+        lock(&self.files).push(Vec::new());
+        Ok(Box::new(self.clone()))
+    }
+
+    fn is_full(&self, _bytes: u64, _age: Duration) -> bool {
+        false
+    }
+
+    fn ended(&mut self, _summary: &Summary, _bytes: u64) {}
+
+    fn tidy(&mut self, _now: u64, _current: Option<&Summary>) {}
+
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("a disk")
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1))
+    }
+
+    fn abandon(&mut self) {
+        lock(&self.files).pop();
+    }
+}
+
+#[test]
+fn a_recording_goes_on_in_the_next_file_when_there_is_room_again() {
+    let disk = Disk::default();
+    *lock(&disk.room) = 2000;
+    let destination = disk.clone();
+    let mut running = Running::start(|_folder| Box::new(destination), false);
+    let mut ledger = Ledger::default();
+    let state = running.recorder.state();
+    let mut step = |running: &mut Running| {
+        // As the ledger thread does after each of its steps.
+        if running.tap.wants_state(false) {
+            running.tap.resume(&saved(&ledger));
+        }
+        for input in [join(), lost()] {
+            input.apply(&mut ledger);
+            running.tap.push(unix_nanos(), input);
+        }
+        running.recorder.state().files().flushed_files();
+        ledger.events()
+    };
+    let mut events = 0;
+    while state.failure().is_none() {
+        events = step(&mut running);
+        assert!(events < 5000, "it is never full");
+    }
+    let failure = state.failure().unwrap();
+    assert!(
+        failure.contains("is interrupted, and goes on when it can"),
+        "{failure}"
+    );
+    for _more in 0..20 {
+        step(&mut running);
+    }
+    assert_eq!(
+        lock(&disk.files).len(),
+        1,
+        "a file that cannot be begun is removed"
+    );
+    *lock(&disk.room) = 100 << 20;
+    while state.failure().is_some() {
+        step(&mut running);
+    }
+    let last = step(&mut running);
+    drop(running.tap);
+    assert!(running.recorder.finish());
+    drop(running.log);
+    let log = fs::read_to_string(running.folder.path().join("log")).unwrap();
+    assert_eq!(log.matches(&failure).count(), 1, "{log}");
+    assert_eq!(log.matches("goes on; ").count(), 1, "{log}");
+    let files = lock(&disk.files).clone();
+    assert_eq!(files.len(), 2);
+    let open = |file: &Vec<u8>| Recording::open(io::Cursor::new(file.clone())).unwrap();
+    let (first, second) = (open(&files[0]), open(&files[1]));
+    assert_eq!(second.damage(), None);
+    let (first, second) = (first.summary().clone(), second.summary().clone());
+    assert!(first.events <= events && second.missing_events > 0);
+    assert_eq!(first.events + second.missing_events, second.first_event);
+    assert_eq!(second.first_event + second.events, last);
+}

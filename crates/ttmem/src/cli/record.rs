@@ -128,7 +128,7 @@ pub(crate) struct RecordOptions {
 /// The page of a recording, as a file.
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// The recording.
+    /// The recording: a file, or a folder of `serve --record`.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

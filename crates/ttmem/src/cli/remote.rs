@@ -27,7 +27,7 @@ pub(crate) struct HttpOptions {
 /// Options of the commands that can look back.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct RecordedOptions {
-    /// Look at a recording in place of a server.
+    /// Look at a recording in place of a server: a file, or a folder of `serve --record`.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 

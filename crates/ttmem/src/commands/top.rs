@@ -6,7 +6,7 @@ use crate::output::{Output, text_size};
 use crate::recording_file::Source;
 use anyhow::Result;
 use std::io::{IsTerminal, Write, stdin, stdout};
-use ttmem_api::ApiClient;
+use ttmem_api::{ApiClient, Timestamp};
 use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
 
 /// Why no view can be shown on this terminal; none if it can.
@@ -29,7 +29,7 @@ pub(super) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let (client, address) = (source.client().clone(), source.name().to_owned());
-    let at = options.recorded.at;
+    let at = options.recorded.at.map(|at| within(&client, at));
     let (theme, asks_background) = theme(&options.look);
     let export = match (options.json, options.csv) {
         (true, _) => Some(ExportForm::Json),
@@ -62,6 +62,25 @@ pub(super) fn run(
         companion: None,
     })?;
     Ok(())
+}
+
+/// The instant of a recording that is nearest to one, which is said if it is another.
+fn within(client: &ApiClient, at: Timestamp) -> Timestamp {
+    // A server that has no recording says so where the instant is asked for.
+    let Ok(recording) = patiently(|| client.recording()) else {
+        return at;
+    };
+    let nearest = at.max(recording.from).min(recording.to);
+    if nearest != at {
+        // Whoever closed standard error does not want to know.
+        let _closed = writeln!(
+            std::io::stderr(),
+            "ttmem: the recording is from {} to {}: {nearest} is shown",
+            recording.from,
+            recording.to
+        );
+    }
+    nearest
 }
 
 /// Shows a server with the lines of something that runs beside it.

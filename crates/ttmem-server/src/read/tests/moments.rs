@@ -1,9 +1,9 @@
 //! What is told over time: history, marks, and whether the server is ready.
 
-use crate::recorder::StreamedRecordings;
 use super::hostility::{WATCHDOG, ended, exchange, refusal};
 use super::*;
 use crate::history::Sampler;
+use crate::recorder::StreamedRecordings;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};

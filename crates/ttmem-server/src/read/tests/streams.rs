@@ -1,8 +1,8 @@
 //! Streams as their readers see them.
 
-use crate::recorder::StreamedRecordings;
 use super::hostility::{WATCHDOG, ended, exchange, refusal};
 use super::*;
+use crate::recorder::StreamedRecordings;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};

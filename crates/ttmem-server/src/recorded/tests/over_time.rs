@@ -166,16 +166,25 @@ fn each_step_of_a_timeline_is_the_instant_at_which_most_was_held() {
         for device in keys(&instants) {
             for (class, points) in [(Class::Dram, 40), (Class::L1, 7), (Class::System, 1)] {
                 for window in windows(&instants) {
-                    let over = over(window, &device, class);
                     let how = (points, Audience::Everything);
-                    for source in [&one, &many] {
+                    // Drawn alone, and together with all that may be asked for next.
+                    let next: Vec<OverTime> = keys(&instants)
+                        .iter()
+                        .flat_map(|device| {
+                            let classes = [Class::System, Class::L1, Class::Dram];
+                            classes.map(|class| over(window, device, class))
+                        })
+                        .collect();
+                    let over = over(window, &device, class);
+                    for (source, next) in [(&one, &next[..]), (&many, &[])] {
                         source.recording().unwrap();
-                        let timeline = source.timeline(&over, GroupBy::Process, how).unwrap();
+                        let timeline = source.timeline((&over, next), GroupBy::Process, how);
+                        let timeline = timeline.unwrap();
                         assert!(timeline.total_max.len() <= points as usize);
                         check_timeline(&instants, &over, &timeline);
                         // What is kept is what was worked out.
-                        let again = source.timeline(&over, GroupBy::Process, how).unwrap();
-                        assert_eq!(again, timeline);
+                        let again = source.timeline((&over, &[]), GroupBy::Process, how);
+                        assert_eq!(again.unwrap(), timeline);
                     }
                 }
             }

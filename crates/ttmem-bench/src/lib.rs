@@ -67,10 +67,15 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
         Subject::Recording(options) => {
             let events = options.events / if quick { 10 } else { 1 };
-            let found = recording::measure(&RecordingOptions { events })?;
-            let cost = recording_cost::measure(programs, quick)?;
             let report = report::measure(programs, REPORT_EVENTS.min(events))?;
-            json!({ "bench": "recording", "recording": found, "cost": cost, "report": report })
+            if options.only_report {
+                json!({ "bench": "recording", "report": report })
+            } else {
+                let options = RecordingOptions { events, ..options };
+                let found = recording::measure(&options)?;
+                let cost = recording_cost::measure(programs, quick)?;
+                json!({ "bench": "recording", "recording": found, "cost": cost, "report": report })
+            }
         }
         Subject::Churn => json!({ "bench": "churn", "churn": churn::measure(programs, quick)? }),
     };

@@ -47,6 +47,10 @@ pub struct RecordingOptions {
     /// Events of the recording that is opened.
     #[arg(long, default_value_t = 10_000_000)]
     pub events: u64,
+
+    /// Measure the report of such a recording alone.
+    #[arg(long)]
+    pub only_report: bool,
 }
 
 pub(crate) fn measure(options: &RecordingOptions) -> Result<Value> {

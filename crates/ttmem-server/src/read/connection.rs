@@ -220,6 +220,10 @@ pub(super) struct Connection {
     pub(super) permits: Arc<Permits>,
     stage: Mutex<Stage>,
     has_request: AtomicBool,
+    /// What is being made takes so long that it is given up with its reader.
+    takes_long: AtomicBool,
+    /// Its reader is gone.
+    pub(super) gone: Arc<AtomicBool>,
 }
 
 /// How far a connection has come, and what it holds meanwhile.
@@ -274,6 +278,8 @@ impl Connection {
             permits: Arc::clone(permits),
             stage: Mutex::new(stage),
             has_request: AtomicBool::new(false),
+            takes_long: AtomicBool::new(false),
+            gone: Arc::default(),
         })
     }
 
@@ -319,15 +325,29 @@ impl Connection {
         };
     }
 
+    /// What is being made takes long: the end of what the reader sends is the end of its waiting.
+    pub(super) fn give_up_when_gone(&self) {
+        self.takes_long.store(true, Ordering::Relaxed);
+    }
+
+    /// The reader ended its side; whether it is still waited for what it asked for.
+    pub(super) fn keeps_end_back(&self) -> bool {
+        if self.takes_long.load(Ordering::Relaxed) {
+            self.gone.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.owes_document() || self.end_recording()
+    }
+
     /// Whether a request came that is not answered by a stream.
-    pub(super) fn owes_document(&self) -> bool {
+    fn owes_document(&self) -> bool {
         let stage = lock(&self.stage);
         let goes_on = matches!(*stage, Stage::Stream(_) | Stage::Recording { .. });
         self.has_request.load(Ordering::Relaxed) && !goes_on
     }
 
     /// Ends the recording that is the answer; false if it is none.
-    pub(super) fn end_recording(&self) -> bool {
+    fn end_recording(&self) -> bool {
         match &*lock(&self.stage) {
             Stage::Recording { end, .. } => {
                 end.end();
@@ -410,6 +430,8 @@ impl Connection {
             () = self.deadline() => {}
             () = evicted => refuse_evicted(serving.into_parts().io.into_inner()).await,
         }
+        // Nobody waits for what is still being made.
+        self.gone.store(true, Ordering::Relaxed);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::recorded::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 use ttmem_api::{Allocations, GroupBy, MemoryClass, Recording, Timeline, Timestamp};
 use ttmem_event::Class;
 
@@ -108,7 +109,10 @@ fn over_time(
             context.device_in(&end.view)?
         }
     };
-    Ok(of_device(&end, number, class, window))
+    Ok(OverTime {
+        gone: Some(Arc::clone(&context.gone)),
+        ..of_device(&end, number, class, window)
+    })
 }
 
 fn of_device(end: &Moment, number: usize, class: Class, window: Window) -> OverTime {
@@ -122,6 +126,7 @@ fn of_device(end: &Moment, number: usize, class: Class, window: Window) -> OverT
         logical_id: device.facts.logical_id,
         capacity_bytes: capacity.map(|capacity| capacity.total_bytes()),
         class,
+        gone: None,
     }
 }
 

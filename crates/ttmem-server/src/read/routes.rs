@@ -29,6 +29,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use ttmem_api::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH,
@@ -295,10 +296,14 @@ where
         who: requester.who,
         device: path.remove("device").unwrap_or_default(),
         moment: None,
+        gone: Arc::clone(&requester.connection.gone),
     };
     let is_over_time = [RECORDING, TIMELINE, ALLOCATIONS]
         .iter()
         .any(|path| uri.path().starts_with(path));
+    if uri.path().starts_with(TIMELINE) || uri.path().starts_with(ALLOCATIONS) {
+        requester.connection.give_up_when_gone();
+    }
     // Where there is nothing but a recording, nobody waits for anything else.
     let looks_back = context.state.live.is_some() && (at.is_some() || is_over_time);
     let body = blocking(requester, looks_back, move || {
@@ -360,6 +365,8 @@ pub(super) struct Context {
     pub(super) device: String,
     /// The instant of the past that is asked about; `None` for now.
     pub(super) moment: Option<Arc<Moment>>,
+    /// Set when the reader is gone, for what takes long.
+    pub(super) gone: Arc<AtomicBool>,
 }
 
 impl ReadState {

@@ -16,7 +16,7 @@ use crate::history::{Histories, Observed};
 use crate::lock;
 use crate::read::vocabulary;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use ttmem_api::{Allocations, GroupBy, History, SCHEMA, Timeline, Timestamp};
 use ttmem_event::Class;
@@ -69,6 +69,8 @@ pub(crate) struct OverTime {
     /// What the allocator can hand out, where it is known.
     pub(crate) capacity_bytes: Option<u64>,
     pub(crate) class: Class,
+    /// Set when who asked is gone.
+    pub(crate) gone: Option<Arc<AtomicBool>>,
 }
 
 /// What makes two questions one.
@@ -247,7 +249,8 @@ impl Survey {
             }
         });
         let mut walker = Together(pictures.collect());
-        let unseen_events = walk(files, &edges, grain, first.peak(files), &mut walker)?;
+        let end = (first.peak(files), first.gone.as_deref());
+        let unseen_events = walk(files, &edges, grain, end, &mut walker)?;
         let times: Vec<Timestamp> = edges.into_iter().map(Timestamp::from_unix_nanos).collect();
         let mut kept = lock(&self.kept);
         let mut first = None;
@@ -334,7 +337,7 @@ impl Survey {
                 let end = run.last().map_or(time, |step| key(*step).2);
                 edges.push(end.max(edges.last().copied().unwrap_or(end)));
                 let mut walker = TotalsWalker::new(run.len() as u64);
-                walk(files, &edges, grain, None, &mut walker)?;
+                walk(files, &edges, grain, (None, None), &mut walker)?;
                 let mut kept = lock(&self.kept);
                 for (step, totals) in run.iter().zip(walker.steps) {
                     kept.keep_step(key(*step), totals);

@@ -98,7 +98,7 @@ impl Folder {
         opened
             .recorded
             .sort_by(|one, other| one.name.cmp(&other.name));
-        opened.remove_old(crate::clock::unix_nanos(), false);
+        opened.remove_old(crate::clock::unix_nanos(), false, 0);
         Ok(opened)
     }
 
@@ -123,12 +123,13 @@ impl Folder {
         })
     }
 
-    /// Removes what is too old or too much; the file that is written has the rest of the room.
-    fn remove_old(&mut self, now: u64, current_has_failure: bool) {
+    /// Removes what is too old or too much; the file that is written has the rest of the room, and more if it
+    /// has so many bytes already, as with a state that is large.
+    fn remove_old(&mut self, now: u64, current_has_failure: bool, current_bytes: u64) {
         let kept = self.kept(current_has_failure);
         let age = u64::try_from(self.options.max_age.as_nanos()).unwrap_or(u64::MAX);
         let room = self.options.max_bytes;
-        let room = room.saturating_sub(self.options.max_file_bytes);
+        let room = room.saturating_sub(self.options.max_file_bytes.max(current_bytes));
         let mut bytes: u64 = self.recorded.iter().map(|file| file.bytes).sum();
         let folder = self.folder.as_fd();
         let mut place = 0;
@@ -213,9 +214,10 @@ impl Destination for Folder {
             }));
     }
 
-    fn tidy(&mut self, now: u64, current: Option<&Summary>) {
-        let fails = current.is_some_and(|summary| !summary.failures.is_empty());
-        self.remove_old(now, fails);
+    fn tidy(&mut self, now: u64, current: Option<(&Summary, u64)>) {
+        let fails = current.is_some_and(|(summary, _bytes)| !summary.failures.is_empty());
+        let bytes = current.map_or(0, |(_summary, bytes)| bytes);
+        self.remove_old(now, fails, bytes);
     }
 
     fn files(&self) -> Vec<PathBuf> {

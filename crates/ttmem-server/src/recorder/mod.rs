@@ -67,8 +67,8 @@ trait Destination: Send + std::fmt::Debug {
     /// A recording is finished.
     fn ended(&mut self, summary: &Summary, bytes: u64);
 
-    /// Does what has to be done now and then.
-    fn tidy(&mut self, now: u64, current: Option<&Summary>);
+    /// Does what has to be done now and then; the recording that is written has so many bytes.
+    fn tidy(&mut self, now: u64, current: Option<(&Summary, u64)>);
 
     /// The files, oldest first.
     fn files(&self) -> Vec<PathBuf>;

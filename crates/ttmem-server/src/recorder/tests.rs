@@ -238,6 +238,21 @@ fn two_files_of_one_millisecond_have_two_names() {
 }
 
 #[test]
+fn a_large_file_that_is_written_takes_the_room_of_older_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path(), 6);
+    let one = options.max_file_bytes;
+    let mut recorded = Folder::open(options).unwrap();
+    for number in 1..=4 {
+        record(&mut recorded, number * SECOND, false);
+    }
+    assert_eq!(names(folder.path()).len(), 4);
+    recorded.tidy(5 * SECOND, Some((&Summary::default(), 4 * one)));
+    let left = names(folder.path()).len();
+    assert!((1..=2).contains(&left), "{left} files are left");
+}
+
+#[test]
 fn a_file_that_is_no_recording_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
@@ -345,7 +360,7 @@ impl Destination for Full {
 
     fn ended(&mut self, _summary: &Summary, _bytes: u64) {}
 
-    fn tidy(&mut self, _now: u64, _current: Option<&Summary>) {}
+    fn tidy(&mut self, _now: u64, _current: Option<(&Summary, u64)>) {}
 
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
@@ -419,7 +434,7 @@ impl Destination for Disk {
 
     fn ended(&mut self, _summary: &Summary, _bytes: u64) {}
 
-    fn tidy(&mut self, _now: u64, _current: Option<&Summary>) {}
+    fn tidy(&mut self, _now: u64, _current: Option<(&Summary, u64)>) {}
 
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()

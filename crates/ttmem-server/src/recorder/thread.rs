@@ -281,7 +281,8 @@ impl RecorderThread {
     }
 
     fn tidy(&mut self) {
-        let current = self.writer.as_ref().map(Writer::summary);
+        let current = self.writer.as_ref();
+        let current = current.map(|writer| (writer.summary(), writer.bytes()));
         self.destination.tidy(unix_nanos(), current);
         self.tidied = Instant::now();
         self.show_files();

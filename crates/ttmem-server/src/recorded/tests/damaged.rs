@@ -42,6 +42,7 @@ fn ask(bytes: &[u8]) -> Result<Option<String>, RecordedError> {
             logical_id: device.facts.logical_id,
             capacity_bytes: None,
             class: Class::Dram,
+            gone: None,
         };
         let everybody = Audience::Everything;
         if let Ok(timeline) = source.timeline((&over, &[]), GroupBy::Line, (50, everybody)) {

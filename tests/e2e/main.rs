@@ -30,6 +30,7 @@ mod python;
 mod questions;
 mod readme;
 mod recipes;
+mod record;
 mod recording;
 mod replay;
 mod run;

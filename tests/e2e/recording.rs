@@ -16,16 +16,16 @@ use ttmem_event::legacy::Generation;
 use ttmem_ledger::{Ledger, View};
 use ttmem_record::{Played, Player, Recording, Until};
 
-type Opened = Player<BufReader<File>>;
+pub(crate) type Opened = Player<BufReader<File>>;
 
-fn open(path: &Path) -> Opened {
+pub(crate) fn open(path: &Path) -> Opened {
     let file = File::open(path).expect("the recording is there");
     let recording = Recording::open(BufReader::new(file)).expect("a recording");
     Player::new(recording).expect("its first state")
 }
 
 /// The ledger at the end of a recording.
-fn end_of(path: &Path) -> Opened {
+pub(crate) fn end_of(path: &Path) -> Opened {
     let mut player = open(path);
     player.play(Until::End, |_, _, _| {}).expect("all of it");
     player.view().audit().expect("the totals add up");
@@ -43,12 +43,12 @@ fn recordings(folder: &Path) -> Vec<PathBuf> {
 
 /// What is held and what was held at most, by device; and who lives.
 #[derive(Debug, PartialEq, Eq)]
-struct Totals {
-    devices: BTreeMap<u64, [u64; 4]>,
-    pids: Vec<u64>,
+pub(crate) struct Totals {
+    pub(crate) devices: BTreeMap<u64, [u64; 4]>,
+    pub(crate) pids: Vec<u64>,
 }
 
-fn totals(view: &View) -> Totals {
+pub(crate) fn totals(view: &View) -> Totals {
     let devices = view.devices.iter().map(|device| {
         let of = |class: Class| device.totals.class(class).charged;
         let [dram, l1] = [Class::Dram, Class::L1].map(of);
@@ -66,7 +66,7 @@ fn totals(view: &View) -> Totals {
     }
 }
 
-fn live_totals(server: &TestServer) -> Totals {
+pub(crate) fn live_totals(server: &TestServer) -> Totals {
     let status = server.status();
     let number = |value: &Value| value.as_u64().expect("a number");
     let devices = status["devices"].as_array().expect("devices").iter();
@@ -95,7 +95,7 @@ fn recorded_server(folder: tempfile::TempDir, options: &[&str]) -> TestServer {
     TestServer::start_in(folder, &options)
 }
 
-fn new_folder() -> tempfile::TempDir {
+pub(crate) fn new_folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 

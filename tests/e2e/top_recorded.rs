@@ -34,6 +34,7 @@ fn served(file: &Path, folder: &Path) -> (Replay, ApiClient) {
             group: None,
         }],
         http: None,
+        draws_all: false,
     });
     (replay.expect("a recording"), ApiClient::new(socket))
 }

@@ -36,7 +36,7 @@ pub use account::{Account, AccountFacts, AccountRows, ConfigRingKey, Released};
 pub use anomaly::{Anomalies, Anomaly};
 pub use buffers::BufferRow;
 pub use definitions::{Definitions, name_and_stack};
-pub use device::{CacheCounters, Capacity, ChipKey, ComputeL1, HeldDevice};
+pub use device::{CacheCounters, Capacity, ChipKey, ComputeL1, DeviceMoment, HeldDevice};
 pub use gauge::{Gauge, Peak};
 pub use legacy_cbs::LegacyCb;
 pub use limits::{ABSURD_BYTES, Limits, MAX_HELD_BYTES};

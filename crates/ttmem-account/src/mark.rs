@@ -98,6 +98,27 @@ impl<Name> Marks<Name> {
         self.stretches.back().map(|(mark, _peaks)| mark)
     }
 
+    /// The same with the peaks of one device alone, if of any: by its place, and by the one that it has then.
+    #[must_use]
+    pub fn of_device(&self, device: Option<(usize, usize)>) -> Self
+    where
+        Name: Clone,
+    {
+        let stretches = self.stretches.iter().map(|(mark, peaks)| {
+            let mut moved = Vec::new();
+            let of_device = device.and_then(|(before, then)| Some((then, peaks.get(before)?)));
+            if let Some((then, peaks)) = of_device {
+                moved.resize(then + 1, PeakSet::default());
+                moved[then] = *peaks;
+            }
+            (mark.clone(), moved)
+        });
+        Self {
+            stretches: stretches.collect(),
+            owners: self.owners.clone(),
+        }
+    }
+
     /// Adds a mark of the past with the peaks of its stretch, in the order of the times.
     pub fn restore(&mut self, owner: MarkOwner, mark: Mark<Name>, peaks: Vec<PeakSet>) {
         let place = self

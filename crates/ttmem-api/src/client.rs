@@ -22,8 +22,8 @@ pub(crate) use exchange::undecodable;
 use crate::{
     Address, Allocations, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail,
     EventReader, Failures, Forgotten, GroupBy, History, L1Map, LastEvents, Leaks, LeftBehind,
-    Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, Recording, Row, Snapshot, Timeline,
-    Timestamp, Token, routes,
+    Marked, MemoryClass, Page, PeakContents, PeakOf, Processes, RecordRequest, Recording,
+    RecordingReader, Row, Snapshot, Timeline, Timestamp, Token, routes,
 };
 use serde::Serialize;
 use target::of_device;
@@ -255,6 +255,13 @@ impl ApiClient {
         let target = with_query(routes::EVENTS, query);
         let body = self.open("GET", &target, u64::MAX)?;
         Ok(EventReader::new(self.server.clone(), body))
+    }
+
+    /// Has the server record what happens from now on, and reads that.
+    pub fn record(&self, request: &RecordRequest) -> Result<RecordingReader, ApiRequestError> {
+        let target = with_query(routes::RECORD, request);
+        let body = self.open("GET", &target, u64::MAX)?;
+        Ok(RecordingReader::new(self.server.clone(), body))
     }
 
     /// The last `count` events, of one process or of all.

@@ -30,6 +30,7 @@ mod problem;
 mod process;
 mod prometheus;
 mod python;
+mod record;
 mod recording;
 pub mod routes;
 mod rows;
@@ -71,6 +72,7 @@ pub use process::{
 };
 pub use prometheus::{ParsePrometheusUrlError, Prometheus, PrometheusError, PrometheusUrl};
 pub use python::{called_from, is_users_code, short_line, user_caller, user_frame};
+pub use record::{RecordRequest, RecordedPart, RecordingReader};
 pub use recording::{
     Allocations, Layer, RecordedFailure, RecordedPeak, Recording, Rectangle, Timeline,
 };

@@ -83,6 +83,10 @@ pub const PEAK: &str = "/api/v1/peak";
 /// A stream of [`StreamMessage`](crate::StreamMessage)s, with `after=ID` from behind an event on.
 pub const EVENTS: &str = "/api/v1/events";
 
+/// A recording of what happens from now on, with `pid=N` or `device=ID` of a part of it, `redact=true` without
+/// names, and `max_bytes=N`. It goes on until the reader ends its side of the connection.
+pub const RECORD: &str = "/api/v1/record";
+
 /// POST with `?name=TEXT`: sets a mark, answers [`Marked`](crate::Marked).
 pub const MARK: &str = "/api/v1/mark";
 

@@ -17,6 +17,7 @@ mod record;
 mod recording;
 mod recording_cost;
 mod release;
+mod report;
 mod screen;
 mod top;
 mod wire_client;
@@ -46,6 +47,9 @@ pub enum Subject {
     Recording(RecordingOptions),
 }
 
+/// Events of the recording that is reported on: a long run on eight devices.
+const REPORT_EVENTS: u64 = 7_000_000;
+
 /// Measures one subject; with `quick`, a part of the work.
 pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Value> {
     let mut found = match subject {
@@ -69,9 +73,15 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
         Subject::Recording(options) => {
             let events = options.events / if quick { 10 } else { 1 };
-            let found = recording::measure(&RecordingOptions { events })?;
-            let cost = recording_cost::measure(programs, quick)?;
-            json!({ "bench": "recording", "recording": found, "cost": cost })
+            let report = report::measure(programs, REPORT_EVENTS.min(events))?;
+            if options.only_report {
+                json!({ "bench": "recording", "report": report })
+            } else {
+                let options = RecordingOptions { events, ..options };
+                let found = recording::measure(&options)?;
+                let cost = recording_cost::measure(programs, quick)?;
+                json!({ "bench": "recording", "recording": found, "cost": cost, "report": report })
+            }
         }
         Subject::Churn => json!({ "bench": "churn", "churn": churn::measure(programs, quick)? }),
     };

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,6 +47,10 @@ pub struct RecordingOptions {
     /// Events of the recording that is opened.
     #[arg(long, default_value_t = 10_000_000)]
     pub events: u64,
+
+    /// Measure the report of such a recording alone.
+    #[arg(long)]
+    pub only_report: bool,
 }
 
 pub(crate) fn measure(options: &RecordingOptions) -> Result<Value> {
@@ -71,6 +76,12 @@ pub(crate) fn measure(options: &RecordingOptions) -> Result<Value> {
         "reading": read(&file, events)?,
         "large_state": large_state(events.min(LIVE_BUFFERS))?,
     }))
+}
+
+/// Writes a recording of so many events, as [`measure`] reads one.
+pub(crate) fn record_file(path: &Path, events: u64) -> Result<()> {
+    let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    Session::play(1)?.write(events, out).map(drop)
 }
 
 /// One play of the scenario: what its process sends, with times from its beginning.

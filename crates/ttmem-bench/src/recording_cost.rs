@@ -9,12 +9,16 @@ use crate::harness::{OwnServer, Programs, median};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// Events of one run of the workload.
 const EVENTS: u64 = 2_000_000;
 
 /// Runs of each kind.
 const PAIRS: usize = 9;
+
+/// How long a server may take to start its threads.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most that recording may add.
 const TARGET_PERCENT: f64 = 15.0;
@@ -108,14 +112,32 @@ fn missing(folder: &tempfile::TempDir) -> Result<u64> {
 
 /// Processor time of the ledger thread of a server, in nanoseconds.
 fn ledger_thread_nanos(pid: u32) -> Result<u64> {
+    let begun = Instant::now();
+    loop {
+        if let Some(nanos) = find_ledger_thread(pid)? {
+            return Ok(nanos);
+        }
+        // A thread has its name a moment after it was started.
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "the server has no ledger thread"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn find_ledger_thread(pid: u32) -> Result<Option<u64>> {
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let task = entry?.path();
-        if fs::read_to_string(task.join("comm"))?.trim() == "ttmem-ledger" {
+        // A thread may end while it is looked at.
+        let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
+        if name.trim() == "ttmem-ledger" {
             let times = fs::read_to_string(task.join("schedstat"))?;
             let nanos = times.split_whitespace().next();
             let nanos = nanos.and_then(|nanos| nanos.parse().ok());
-            return nanos.context("the kernel does not say what a thread used");
+            let nanos = nanos.context("the kernel does not say what a thread used");
+            return nanos.map(Some);
         }
     }
-    anyhow::bail!("the server has no ledger thread")
+    Ok(None)
 }

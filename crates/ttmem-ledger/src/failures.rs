@@ -94,6 +94,16 @@ pub struct Failures {
 }
 
 impl Failures {
+    /// These, oldest first; none before them is counted.
+    pub(crate) fn of(kept: VecDeque<Arc<FailureMoment>>) -> Self {
+        let blocks = kept.iter().map(|moment| count(moment)).sum();
+        Self {
+            kept,
+            blocks,
+            omitted: 0,
+        }
+    }
+
     /// Newest first.
     pub fn iter(&self) -> impl Iterator<Item = &FailureMoment> {
         self.kept.iter().rev().map(|each| &**each)

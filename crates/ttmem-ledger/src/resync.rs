@@ -249,7 +249,7 @@ impl Ledger {
     }
 
     /// Adds a process's holdings to the devices.
-    fn book_all(&mut self, fresh: &mut Process, latest: u64) {
+    pub(crate) fn book_all(&mut self, fresh: &mut Process, latest: u64) {
         let (order, events) = (fresh.account.order(), self.events);
         let mut moments = Vec::new();
         let held = fresh.account.facts().devices.iter();

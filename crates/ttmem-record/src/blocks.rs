@@ -1,9 +1,14 @@
 //! Where the blocks of a recording are written to.
 
-use crate::format::{BlockHeader, BlockKind, most_unpacked};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind, TRAILER_BYTES, most_unpacked};
 use crate::index::{BlockPlace, Index};
 use crate::writer::WriteError;
 use std::io::Write;
+
+/// A block in the index, and what the summary there has besides notes; those of peaks are of each device and
+/// class once, however often they came.
+const MAX_PLACE_BYTES: usize = BLOCK_HEADER_BYTES + 10;
+const MAX_SUMMARY_BYTES: usize = 256;
 
 const SKIPPED_FRAME: [u8; 4] = 0x184D_2A50_u32.to_le_bytes();
 
@@ -12,6 +17,9 @@ pub(crate) struct Blocks<W> {
     pub(crate) out: W,
     pub(crate) bytes: u64,
     pub(crate) index: Index,
+    /// The most of the whole file, and how many of them the notes in its index can take.
+    max_bytes: Option<u64>,
+    note_bytes: usize,
     packer: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
 }
@@ -25,11 +33,13 @@ impl<W: std::fmt::Debug> std::fmt::Debug for Blocks<W> {
 }
 
 impl<W: Write> Blocks<W> {
-    pub(crate) fn new(out: W, level: i32) -> std::io::Result<Self> {
+    pub(crate) fn new(out: W, level: i32, max_bytes: Option<u64>) -> std::io::Result<Self> {
         Ok(Self {
             out,
             bytes: 0,
             index: Index::default(),
+            max_bytes,
+            note_bytes: 0,
             packer: zstd::bulk::Compressor::new(level)?,
             packed: Vec::new(),
         })
@@ -56,6 +66,14 @@ impl<W: Write> Blocks<W> {
         }
     }
 
+    /// What the index takes at most, with one more block in it.
+    fn index_bytes(&self) -> u64 {
+        let places = (self.index.blocks.len() + 2) * MAX_PLACE_BYTES;
+        let raw = MAX_SUMMARY_BYTES + places + self.note_bytes;
+        let packed = zstd::zstd_safe::compress_bound(raw);
+        (BLOCK_HEADER_BYTES + packed + TRAILER_BYTES) as u64
+    }
+
     pub(crate) fn block(&mut self, header: BlockHeader, payload: &[u8]) -> Result<(), WriteError> {
         self.packed.clear();
         self.packed
@@ -70,6 +88,13 @@ impl<W: Write> Blocks<W> {
             ..header
         };
         if header.kind != BlockKind::Index {
+            if header.kind == BlockKind::Notes {
+                self.note_bytes += payload.len();
+            }
+            let end = self.bytes + header.bytes() + self.index_bytes();
+            if self.max_bytes.is_some_and(|most| end > most) {
+                return Err(WriteError::Full);
+            }
             self.index.push(BlockPlace {
                 offset: self.bytes,
                 header,

@@ -49,7 +49,7 @@ fn check_file(bytes: Vec<u8>) {
 
 /// A recording that begins with nothing and has these inputs.
 fn file_with(payload: &[u8], entries: u32, events: u32) -> Vec<u8> {
-    let mut blocks = Blocks::new(Vec::new(), 1).expect("a packer");
+    let mut blocks = Blocks::new(Vec::new(), 1, None).expect("a packer");
     let header = |kind, entries, events| BlockHeader {
         kind,
         is_start: kind == BlockKind::State,

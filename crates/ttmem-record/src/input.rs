@@ -185,6 +185,42 @@ impl Input {
         drop(ledger.take_newly_incomplete());
     }
 
+    /// The process that it is about, by its slot; none of one that joins and of what is about no process.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        match self {
+            Self::ConfigureDevice(_) | Self::Join { .. } | Self::SetMark { .. } => None,
+            Self::Apply(batch) => Some(batch.process),
+            Self::SetState { process, .. }
+            | Self::Define { process, .. }
+            | Self::ApplyPart { process, .. }
+            | Self::Refuse { process, .. }
+            | Self::MarkIncomplete { process, .. }
+            | Self::BeginResync { process }
+            | Self::Resync { process, .. }
+            | Self::Depart { process, .. } => Some(*process),
+        }
+    }
+
+    /// The same of a process in another slot.
+    #[must_use]
+    pub(crate) fn moved_to(&self, slot: u32) -> Self {
+        let mut moved = self.clone();
+        match &mut moved {
+            Self::ConfigureDevice(_) | Self::Join { .. } | Self::SetMark { .. } => {}
+            Self::Apply(batch) => batch.process = slot,
+            Self::SetState { process, .. }
+            | Self::Define { process, .. }
+            | Self::ApplyPart { process, .. }
+            | Self::Refuse { process, .. }
+            | Self::MarkIncomplete { process, .. }
+            | Self::BeginResync { process }
+            | Self::Resync { process, .. }
+            | Self::Depart { process, .. } => *process = slot,
+        }
+        moved
+    }
+
     /// How many events it applies.
     #[must_use]
     pub fn event_count(&self) -> usize {

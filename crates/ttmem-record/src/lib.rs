@@ -22,6 +22,7 @@ mod notes;
 mod player;
 mod recording;
 mod redaction;
+mod selection;
 mod writer;
 
 pub use format::{OLDEST_VERSION, VERSION, is_recording};

@@ -6,8 +6,11 @@ use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{GaugeKind, Ledger};
 
-/// Notes that are kept of each kind; what comes after them is counted.
+/// Notes that are kept of each kind: the first half of them, and the newest; what lay between is counted.
 const MAX_NOTES: usize = 1 << 16;
+
+/// Notes that make room for newer ones at a time.
+const DROPPED_NOTES: usize = MAX_NOTES / 4;
 
 /// Devices that a note of a failure names, bytes of a mark's name, and devices' peaks: a mesh has fewer.
 const MAX_DEVICES: usize = 256;
@@ -232,11 +235,12 @@ fn place(peak: &PeakNote) -> (u32, GaugeKind) {
 }
 
 fn add<T>(notes: &mut Vec<T>, note: T, left_out: &mut u64) {
-    if notes.len() < MAX_NOTES {
-        notes.push(note);
-    } else {
-        *left_out = left_out.saturating_add(1);
+    if notes.len() >= MAX_NOTES {
+        let oldest = MAX_NOTES / 2;
+        notes.drain(oldest..oldest + DROPPED_NOTES);
+        *left_out = left_out.saturating_add(DROPPED_NOTES as u64);
     }
+    notes.push(note);
 }
 
 fn put_pid(out: &mut Vec<u8>, pid: Option<u32>) {
@@ -351,6 +355,29 @@ mod tests {
         let mut summary = Summary::default();
         summary.add_failure(failure(MAX_DEVICES + 1));
         assert!(read(Vec::new(), summary.failures).is_some());
+    }
+
+    #[test]
+    fn of_marks_without_end_the_first_and_the_last_are_kept() {
+        let mut summary = Summary::default();
+        let count = 5 * MAX_NOTES as u64 + 77;
+        for number in 0..count {
+            summary.add_mark(MarkNote {
+                at: number,
+                event: number,
+                time: number,
+                name: "step".into(),
+                number,
+                pid: None,
+            });
+        }
+        let numbers: Vec<u64> = summary.marks.iter().map(|mark| mark.number).collect();
+        assert!(numbers.len() <= MAX_NOTES && numbers.is_sorted());
+        assert_eq!(numbers.len() as u64 + summary.left_out, count);
+        let first = MAX_NOTES as u64 / 2;
+        assert!((0..first).eq(numbers[..MAX_NOTES / 2].iter().copied()));
+        let last = count - MAX_NOTES as u64 / 4;
+        assert!((last..count).all(|number| numbers.contains(&number)));
     }
 
     #[test]

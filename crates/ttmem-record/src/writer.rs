@@ -9,10 +9,11 @@ use crate::format::{
 use crate::input::{Batch, Input};
 use crate::notes::{FailureNote, GapNote, MarkNote, PeakNote, Summary};
 use crate::redaction::Redaction;
+use crate::selection::Selection;
 use std::io::Write;
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
-use ttmem_ledger::{Ledger, Limits, LoadError, View};
+use ttmem_ledger::{DeviceKey, Ledger, Limits, LoadError, Part, View};
 
 /// Bytes of entries after which a block is ended, whatever its events.
 const BLOCK_ENTRY_BYTES: usize = 4 << 20;
@@ -22,6 +23,10 @@ const STATE_BYTES_PER_EVENT: u64 = 8;
 
 /// What an input that is no event counts for when the next state is due.
 const INPUT_EVENTS: u64 = 16;
+
+/// Blocks of a recording that may not grow, if its events took a byte each; they take some more.
+const MIN_BLOCKS: u64 = 64;
+const MIN_BLOCK_EVENTS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
@@ -33,6 +38,10 @@ pub struct WriterOptions {
     pub checkpoint_events: u64,
     /// How hard zstd tries.
     pub level: i32,
+    /// Records some processes alone.
+    pub part: Option<Part>,
+    /// The most bytes of the whole file: what would go beyond is [`WriteError::Full`].
+    pub max_bytes: Option<u64>,
 }
 
 impl Default for WriterOptions {
@@ -42,6 +51,8 @@ impl Default for WriterOptions {
             block_events: 1 << 15,
             checkpoint_events: 100_000,
             level: 1,
+            part: None,
+            max_bytes: None,
         }
     }
 }
@@ -53,6 +64,9 @@ pub enum WriteError {
     /// The state is larger than any block.
     #[error("the state of the ledger takes {0} bytes, more than a recording can have")]
     TooLarge(usize),
+    /// What is to be written does not fit any more: [`Writer::finish_full`] ends the recording.
+    #[error("the recording has as many bytes as it may have")]
+    Full,
     #[error("the state that the recording is to go on from cannot be used")]
     State(#[from] LoadError),
 }
@@ -66,6 +80,7 @@ pub struct Finished<W> {
     pub summary: Summary,
     pub bytes: u64,
     redaction: Option<Redaction>,
+    selection: Option<Selection>,
 }
 
 /// Writes inputs, and follows them with a ledger of its own.
@@ -77,6 +92,7 @@ pub struct Writer<W> {
     out: Blocks<W>,
     options: WriterOptions,
     redaction: Option<Redaction>,
+    selection: Option<Selection>,
     ledger: Ledger,
     /// The block that is being filled.
     entries: Vec<u8>,
@@ -127,8 +143,11 @@ impl<W: Write> Writer<W> {
         state: &[u8],
     ) -> Result<Self, WriteError> {
         let mut redaction = options.redact.then(Redaction::default);
-        let ledger = load(state, redaction.as_mut())?;
-        Self::begin(out, options, time, ledger, redaction)
+        let part = options.part.clone();
+        let part = part.map(|part| redacted_part(part, redaction.as_mut()));
+        let mut selection = part.map(Selection::new);
+        let ledger = load(state, redaction.as_mut(), selection.as_mut())?;
+        Self::begin(out, options, time, ledger, (redaction, selection))
     }
 
     /// Begins the recording that follows one that was finished with the same options: placeholders
@@ -143,7 +162,8 @@ impl<W: Write> Writer<W> {
         finished: Finished<W>,
     ) -> Result<Self, WriteError> {
         let time = time.max(finished.summary.to);
-        Self::begin(out, options, time, finished.ledger, finished.redaction)
+        let chosen = (finished.redaction, finished.selection);
+        Self::begin(out, options, time, finished.ledger, chosen)
     }
 
     fn begin(
@@ -151,9 +171,15 @@ impl<W: Write> Writer<W> {
         options: WriterOptions,
         time: u64,
         ledger: Ledger,
-        redaction: Option<Redaction>,
+        (redaction, selection): (Option<Redaction>, Option<Selection>),
     ) -> Result<Self, WriteError> {
-        let mut out = Blocks::new(out, options.level)?;
+        let mut options = options;
+        if let Some(most) = options.max_bytes {
+            // Many blocks: the last one that does not fit is a small part of the whole.
+            let events = usize::try_from(most / MIN_BLOCKS).unwrap_or(usize::MAX);
+            options.block_events = options.block_events.min(events.max(MIN_BLOCK_EVENTS));
+        }
+        let mut out = Blocks::new(out, options.level, options.max_bytes)?;
         out.put(&FileHeader::new(options.redact, time).encode())?;
         let summary = Summary {
             from: time,
@@ -164,6 +190,7 @@ impl<W: Write> Writer<W> {
         let mut writer = Self {
             out,
             redaction,
+            selection,
             entries: Vec::new(),
             entry_count: 0,
             records: Vec::new(),
@@ -196,6 +223,16 @@ impl<W: Write> Writer<W> {
             .as_mut()
             .map(|redaction| redaction.input(input));
         let input = redacted.as_ref().unwrap_or(input);
+        let Some(selection) = &mut self.selection else {
+            return self.append_whole(time, input);
+        };
+        for (time, input) in selection.take(time, input, &self.ledger) {
+            self.append_whole(time, &input)?;
+        }
+        Ok(())
+    }
+
+    fn append_whole(&mut self, time: u64, input: &Input) -> Result<(), WriteError> {
         let time = time.max(self.now).max(self.entry_time);
         match input {
             Input::Apply(batch) => self.append_events(time, batch)?,
@@ -325,7 +362,10 @@ impl<W: Write> Writer<W> {
     /// When it cannot be written, or the state is none.
     pub fn gap(&mut self, time: u64, missing_events: u64, state: &[u8]) -> Result<(), WriteError> {
         self.end_block()?;
-        self.ledger = load(state, self.redaction.as_mut())?;
+        let selection = self.selection.as_mut();
+        self.ledger = load(state, self.redaction.as_mut(), selection)?;
+        let missed = self.selection.as_mut().map_or(0, Selection::take_missing);
+        let missing_events = missing_events.saturating_add(missed);
         self.now = time.max(self.now);
         (self.block_time, self.entry_time) = (self.now, self.now);
         self.block_event = self.ledger.events();
@@ -506,7 +546,58 @@ impl<W: Write> Writer<W> {
             ledger: self.ledger,
             summary: self.summary,
             redaction: self.redaction,
+            selection: self.selection,
         })
+    }
+
+    /// Notes that so many events are missing before what was written last.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn note_missing(&mut self, missing_events: u64) -> Result<(), WriteError> {
+        let gap = GapNote {
+            at: self.now,
+            missing_events,
+        };
+        self.summary.add_gap(gap);
+        self.news.add_gap(gap);
+        self.put_notes()
+    }
+
+    /// Events that were added and are not written: all of them would be missing.
+    #[must_use]
+    pub fn unwritten_events(&self) -> u64 {
+        self.ledger.events().saturating_sub(self.block_event)
+    }
+
+    /// Ends a recording that is [full](WriteError::Full): what did not fit is counted in it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish_full(mut self) -> Result<Finished<W>, WriteError> {
+        let lost = self.unwritten_events();
+        if self.entry_count > 0 && lost > 0 {
+            let at = self.summary.to;
+            self.summary.add_gap(GapNote {
+                at,
+                missing_events: lost,
+            });
+        }
+        self.entry_count = 0;
+        self.finish()
+    }
+
+    /// Whether the recording of a part needs a state to [go on](Writer::gap) from: a process belongs to it
+    /// since a moment ago, of which nothing was recorded before.
+    #[must_use]
+    pub fn wants_state(&self) -> bool {
+        self.selection.as_ref().is_some_and(Selection::wants_state)
+    }
+
+    /// Whether the one process that is recorded is gone.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.selection.as_ref().is_some_and(Selection::is_over)
     }
 
     /// The ledger after everything that was added.
@@ -543,8 +634,12 @@ pub(crate) fn instant(before: u64, event_time: u64, applied: u64) -> u64 {
     event_time.clamp(before, applied.max(before))
 }
 
-fn load(state: &[u8], redaction: Option<&mut Redaction>) -> Result<Ledger, LoadError> {
-    match redaction {
+fn load(
+    state: &[u8],
+    redaction: Option<&mut Redaction>,
+    selection: Option<&mut Selection>,
+) -> Result<Ledger, LoadError> {
+    let ledger = match redaction {
         Some(redaction) => {
             let rename = |text: &str| redaction.text(text);
             let mut ledger = Ledger::load_renamed(state, Limits::default(), rename)?;
@@ -552,6 +647,21 @@ fn load(state: &[u8], redaction: Option<&mut Redaction>) -> Result<Ledger, LoadE
             Ok(ledger)
         }
         None => Ledger::load(state, Limits::default()),
+    }?;
+    Ok(match selection {
+        Some(selection) => selection.begin(ledger),
+        None => ledger,
+    })
+}
+
+/// A part as a redacted ledger names it.
+fn redacted_part(part: Part, redaction: Option<&mut Redaction>) -> Part {
+    match (part, redaction) {
+        (Part::Device(DeviceKey::Logical { visible, id }), Some(redaction)) => {
+            let visible = redaction.text(&visible);
+            Part::Device(DeviceKey::Logical { visible, id })
+        }
+        (part, _as_it_is) => part,
     }
 }
 

@@ -12,6 +12,7 @@ mod history;
 mod ingest;
 mod journal;
 mod ledger_thread;
+mod listeners;
 pub mod log;
 mod peer;
 pub mod read;
@@ -22,6 +23,7 @@ mod server;
 pub mod socket;
 mod stream;
 
+pub use listeners::ListenError;
 pub use read::{HttpConfig, report_page};
 pub use recorder::{OpenRecordingError, RecordConfig, RecordFolder, RecordTarget, open_recording};
 pub use replay::{Replay, ReplayConfig, StartReplayError};

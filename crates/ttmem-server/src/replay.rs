@@ -1,14 +1,12 @@
 //! A server of the past: the read API over one recording, without clients and without a ledger thread.
 
+use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
 use crate::lock;
 use crate::peer::credentials;
-use crate::read::{
-    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, NamePolicy,
-    ReadState, ServerFacts, StartHttpError, refuse,
-};
-use crate::recorded::{OneFile, Recorded};
-use crate::socket::{BindSocketError, BoundSocket, SocketConfig, bind};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
+use crate::read::{GeometryCache, HttpConfig, HttpThread, ReadState, ServerFacts, refuse};
+use crate::recorded::{NamedFiles, Recorded};
+use crate::socket::{BoundSocket, SocketConfig};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -21,12 +19,14 @@ use ttmem_ledger::{Holder, UNKNOWN_USER};
 /// What is replayed, and where it can be asked.
 #[derive(Clone, Debug)]
 pub struct ReplayConfig {
-    /// The recording.
+    /// The recording: a file, or a folder of a server that recorded.
     pub path: PathBuf,
     /// Unix sockets for readers.
     pub sockets: Vec<SocketConfig>,
     /// Where readers are also served over TCP; `None` = nowhere.
     pub http: Option<HttpConfig>,
+    /// All that can be drawn over time will be asked for, as a report does.
+    pub draws_all: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -34,16 +34,7 @@ pub enum StartReplayError {
     #[error("{0}")]
     Recording(String),
     #[error(transparent)]
-    Bind(#[from] BindSocketError),
-    #[error(transparent)]
-    BindHttp(#[from] BindHttpError),
-    #[error(transparent)]
-    Http(#[from] StartHttpError),
-    #[error("cannot set up {what}")]
-    System {
-        what: &'static str,
-        source: io::Error,
-    },
+    Listen(#[from] ListenError),
 }
 
 /// A recording that is served until this is dropped.
@@ -61,39 +52,27 @@ pub struct Replay {
 impl Replay {
     /// Opens a recording and serves it.
     pub fn start(config: ReplayConfig) -> Result<Self, StartReplayError> {
-        let files = Arc::new(OneFile(config.path));
-        let recorded = Recorded::new(RecordingSource::File, files);
+        let files = Arc::new(NamedFiles(config.path));
+        let recorded = Recorded::drawn(RecordingSource::File, files, config.draws_all);
         let recording = recorded.recording();
         let recording =
             recording.map_err(|error| StartReplayError::Recording(error.with_path()))?;
-        let tcp = config.http.map(BoundHttp::bind).transpose()?;
-        let sockets: Result<Vec<BoundSocket>, _> = config.sockets.iter().map(bind).collect();
-        let sockets = sockets?;
-        let paths = sockets
-            .iter()
-            .map(|socket| socket.path().display().to_string());
-        let urls = tcp.iter().map(|tcp| tcp.url().to_string());
-        let places: Vec<String> = paths.chain(urls).collect();
+        let listeners = Listeners::bind(&config.sockets, config.http)?;
+        let places = listeners.places();
         let state = ReadState {
             live: None,
             recorded: Some(recorded),
             facts: facts_of(&recording, &places),
             geometry: GeometryCache::default(),
-            names: NamePolicy {
-                server_uid: rustix::process::geteuid().as_raw(),
-                over_tcp: tcp.as_ref().is_some_and(|tcp| tcp.shows_names),
-            },
+            names: listeners.names(),
         };
-        let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
-        let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let wake = rustix::event::eventfd(0, flags);
-        let wake = wake.map_err(|error| system("the wake-up")(error.into()))?;
+        let (http, sockets) = listeners.answer(state)?;
+        let wake = wake_up()?;
         let mut replay = Self {
             recording,
             places,
             accepting: Vec::new(),
-            wake: Arc::new(wake),
+            wake,
             http: Arc::new(Mutex::new(Some(http))),
             _sockets: sockets,
         };
@@ -137,10 +116,6 @@ impl Drop for Replay {
         }
         drop(lock(&self.http).take());
     }
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> StartReplayError {
-    move |source| StartReplayError::System { what, source }
 }
 
 /// How long a listener that fails is left alone: without descriptors the next try would fail as well.
@@ -190,27 +165,13 @@ fn facts_of(
     recording: &Recording,
     places: &[String],
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy().into_owned();
-    let (started, ended) = (recording.from, recording.to);
-    let sockets = places.to_vec();
+    let host = host_name();
+    let server = idle_server(recording.from, places.to_vec());
+    let ended = recording.to;
     Arc::new(move || ServerFacts {
         time: ended,
         host: host.clone(),
-        server: ttmem_api::Server {
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            started,
-            uptime_seconds: 0,
-            sockets: sockets.clone(),
-            clients: 0,
-            clients_limit: None,
-            clients_refused: 0,
-            events_applied: 0,
-            events_lost: 0,
-            events_elided: 0,
-            log_lines_elided: 0,
-        },
+        server: server.clone(),
         errors: Vec::new(),
     })
 }

@@ -5,19 +5,17 @@ use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic};
 use crate::journal::Journal;
 use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
+use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
-use crate::read::{
-    BindHttpError, BoundHttp, GeometryCache, HttpConfig, HttpLimits, HttpThread, Live, NamePolicy,
-    ReadState, ServerFacts, StartHttpError,
-};
+use crate::read::{GeometryCache, HttpConfig, Live, ReadState, ServerFacts};
 use crate::recorded::Recorded;
 use crate::recorder::{
     OpenRecordingError, PreparedRecorder, RecordConfig, Recorder, RecordingState,
+    StreamedRecordings,
 };
-use crate::socket::{BindSocketError, BoundSocket, EnsureRuntimeDirError, SocketConfig, bind};
+use crate::socket::{BoundSocket, EnsureRuntimeDirError, SocketConfig};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::event::EventfdFlags;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,22 +31,13 @@ use ttmem_event::legacy::BufferTypeNumbering;
 #[derive(Debug, thiserror::Error)]
 pub enum StartServerError {
     #[error(transparent)]
-    Bind(#[from] BindSocketError),
-    #[error(transparent)]
-    BindHttp(#[from] BindHttpError),
+    Listen(#[from] ListenError),
     #[error(transparent)]
     RuntimeDir(#[from] EnsureRuntimeDirError),
     #[error(transparent)]
     Log(#[from] StartLogError),
     #[error(transparent)]
     Record(#[from] OpenRecordingError),
-    #[error(transparent)]
-    Http(#[from] StartHttpError),
-    #[error("cannot set up {what}")]
-    System {
-        what: &'static str,
-        source: io::Error,
-    },
 }
 
 #[derive(Clone, Debug)]
@@ -73,10 +62,6 @@ pub struct ServerConfig {
     pub record: Option<RecordConfig>,
 }
 
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> StartServerError {
-    move |source| StartServerError::System { what, source }
-}
-
 /// A server whose sockets are bound and whose threads run.
 #[derive(Debug)]
 pub struct Server {
@@ -86,6 +71,7 @@ pub struct Server {
     ledger_thread: JoinHandle<()>,
     sampler: Sampler,
     recorder: Option<Recorder>,
+    recordings: StreamedRecordings,
     log: Log,
 }
 
@@ -137,12 +123,9 @@ impl Server {
             Signals::Ignore => None,
         };
         raise_descriptor_limit();
-        // Before the sockets: who reaches the server by those finds it by TCP as well.
-        let tcp = config.http.clone().map(BoundHttp::bind).transpose()?;
-        let sockets: Result<Vec<_>, _> = config.sockets.iter().map(bind).collect();
-        let sockets = sockets?;
-        let listeners = sockets.iter().map(BoundSocket::try_clone_listener);
-        let listeners: io::Result<_> = listeners.collect();
+        let listening = Listeners::bind(&config.sockets, config.http.clone())?;
+        let listeners = listening.sockets.iter();
+        let listeners: io::Result<_> = listeners.map(BoundSocket::try_clone_listener).collect();
         let listeners = listeners.map_err(system("the sockets"))?;
 
         let recording = config.record.as_ref().map(PreparedRecorder::open);
@@ -152,9 +135,7 @@ impl Server {
             Some(board) => devices_of_board(board),
             None => devices_of_sysfs(Path::new(SYSFS_CLASS)),
         };
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let wake = rustix::event::eventfd(0, flags);
-        let wake = Arc::new(wake.map_err(|error| system("the wake-up")(error.into()))?);
+        let wake = wake_up()?;
         #[expect(
             clippy::disallowed_methods,
             reason = "sessions are not read while several of their answers are outstanding"
@@ -177,16 +158,12 @@ impl Server {
         .map_err(system("the ledger's thread"))?;
         let wake_ledger = ledger.clone();
         let recorder = prepared
-            .map(|prepared| prepared.start(log.handle(), move || wake_ledger.wake()))
+            .map(|prepared| prepared.start(Some(log.handle()), move || wake_ledger.wake()))
             .transpose()
             .map_err(system("the recorder's thread"))?;
         let recording = recorder.as_ref().map(Recorder::state);
         let traffic = Arc::new(Traffic::default());
-        let paths = sockets
-            .iter()
-            .map(|socket| socket.path().display().to_string());
-        let urls = tcp.iter().map(|tcp| tcp.url().to_string());
-        let places_to_reach: Vec<String> = paths.chain(urls).collect();
+        let places_to_reach = listening.places();
         let source = facts_source(
             &config,
             &places_to_reach,
@@ -198,24 +175,22 @@ impl Server {
         let now = crate::clock::unix_nanos;
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
+        let recordings = StreamedRecordings::new(ledger.clone());
         let state = ReadState {
             live: Some(Live {
                 ledger: ledger.clone(),
                 histories,
                 journal,
+                recordings: recordings.clone(),
             }),
             recorded: recording
                 .as_ref()
                 .map(|recording| Recorded::new(RecordingSource::Live, recording.files())),
             facts: source,
             geometry,
-            names: NamePolicy {
-                server_uid: rustix::process::geteuid().as_raw(),
-                over_tcp: tcp.as_ref().is_some_and(|tcp| tcp.shows_names),
-            },
+            names: listening.names(),
         };
-        let tcp = tcp.map(|tcp| (tcp, HttpLimits::TCP));
-        let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
+        let (http, sockets) = listening.answer(state)?;
         log.handle().note(Note::ServerStarted {
             sockets: places_to_reach,
             devices: noted_devices,
@@ -246,6 +221,7 @@ impl Server {
             ledger_thread,
             sampler,
             recorder,
+            recordings,
             log,
         })
     }
@@ -257,6 +233,8 @@ impl Server {
     /// Serves until it is stopped, then takes everything down in order.
     pub fn run(mut self) -> io::Result<()> {
         let mut outcome = self.ingest.run();
+        // Those who record are sent the rest by threads that still run.
+        self.recordings.end_all();
         // Nobody new gets in, then what was reported is applied, then it is written to the log.
         drop(self.sockets);
         drop(self.ingest);
@@ -315,27 +293,20 @@ fn facts_source(
     recording: Option<RecordingState>,
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
     let started = Timestamp::from(SystemTime::now());
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy().into_owned();
-    let sockets = sockets.to_vec();
-    let clients_limit = Some(config.max_clients as u64);
+    let host = host_name();
+    let server = ttmem_api::Server {
+        clients_limit: Some(config.max_clients as u64),
+        ..idle_server(started, sockets.to_vec())
+    };
     let traffic = Arc::clone(traffic);
     Arc::new(move || ServerFacts {
         time: Timestamp::from(SystemTime::now()),
         host: host.clone(),
         server: ttmem_api::Server {
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            started,
-            uptime_seconds: 0,
-            sockets: sockets.clone(),
             clients: traffic.clients.load(Ordering::Relaxed),
-            clients_limit,
             clients_refused: traffic.refused.load(Ordering::Relaxed),
-            events_applied: 0,
-            events_lost: 0,
-            events_elided: 0,
             log_lines_elided: log.elided(),
+            ..server.clone()
         },
         errors: recording
             .as_ref()

@@ -7,7 +7,7 @@ mod replay;
 mod top;
 
 pub(crate) use launch::{CheckOptions, EnvOptions, LaunchOptions, RunOptions};
-pub(crate) use record::{RecordFileOptions, RecordFolderOptions, ReportOptions};
+pub(crate) use record::{RecordFileOptions, RecordFolderOptions, RecordOptions, ReportOptions};
 pub(crate) use remote::{HttpOptions, PrometheusOptions, RecordedOptions};
 use remote::{host_name, tcp_address};
 pub(crate) use replay::ReplayOptions;
@@ -31,6 +31,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_HTTP", "dump --http"),
     ("TTMEM_HTTP", "mark --http"),
     ("TTMEM_HTTP", "explain --http"),
+    ("TTMEM_HTTP", "record --http"),
     ("TTMEM_HTTP_TOKEN_FILE", "top --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "status --http-token-file"),
     ("TTMEM_HTTP_TOKEN_FILE", "dump --http-token-file"),
@@ -43,6 +44,7 @@ const VARIABLES: &[(&str, &str)] = &[
         "TTMEM_PROMETHEUS_TOKEN_FILE",
         "fleet --prometheus-token-file",
     ),
+    ("TTMEM_HTTP_TOKEN_FILE", "record --http-token-file"),
     ("TTMEM_INTERVAL", "top --interval"),
     ("TTMEM_VIEW", "top --view"),
     ("TTMEM_COLOUR", "top --colour"),
@@ -129,6 +131,11 @@ pub(crate) enum Command {
     /// For CI. The file is that of `pytest --ttmem-baseline`. What the program took is not compared
     /// if it fails by itself.
     Check(CheckOptions),
+    /// Record what happens on a server from now on, until Ctrl-C.
+    ///
+    /// The file begins with all that is live. It can be read at any time, also if this command or the server
+    /// is killed: `top --file`, `replay` and `report` show it.
+    Record(RecordOptions),
     /// Serve a recording: every view of it at any of its instants, on a page and in the read API.
     Replay(ReplayOptions),
     /// Write the page of a recording as one file, which needs neither a server nor a network.
@@ -316,7 +323,7 @@ pub(crate) struct DumpOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainOptions {
-    /// The log; - is standard input. Without it the server is asked.
+    /// The log, or a recording, or a folder of recordings; - is standard input. Without it the server is asked.
     #[arg(value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 

@@ -6,8 +6,8 @@ use crate::run::StartChildError;
 use std::io::Write;
 use std::process::ExitCode;
 use ttmem_api::{ApiRequestError, PrometheusError};
-use ttmem_server::StartServerError;
 use ttmem_server::socket::BindSocketError;
+use ttmem_server::{ListenError, StartServerError};
 
 /// Every exit code and what it means, for `--help` and the manual.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
@@ -115,7 +115,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         };
     }
     match error.downcast_ref::<StartServerError>() {
-        Some(StartServerError::Bind(BindSocketError::Served { .. })) => SERVED,
+        Some(StartServerError::Listen(ListenError::Bind(BindSocketError::Served { .. }))) => SERVED,
         _ => FAILED,
     }
 }

@@ -37,9 +37,14 @@ impl<W: Write> Output<W> {
         self.writer.write_all(text.as_bytes()).map_err(PrintError)
     }
 
+    /// Makes sure that all so far was printed, by a command that goes on.
+    pub(crate) fn flush(&mut self) -> Result<(), PrintError> {
+        self.writer.flush().map_err(PrintError)
+    }
+
     /// Makes sure that all was printed.
     pub(crate) fn finish(mut self) -> Result<(), PrintError> {
-        self.writer.flush().map_err(PrintError)
+        self.flush()
     }
 }
 

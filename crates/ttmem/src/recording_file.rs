@@ -45,6 +45,11 @@ impl Source {
     }
 
     pub(crate) fn open(file: &Path) -> Result<Self> {
+        Self::drawn(file, false)
+    }
+
+    /// The same; with `draws_all`, all that can be drawn over time will be asked for.
+    pub(crate) fn drawn(file: &Path, draws_all: bool) -> Result<Self> {
         let folder = private_folder()?;
         let socket = folder.path().join("ttmem.sock");
         let replay = Replay::start(ReplayConfig {
@@ -55,6 +60,7 @@ impl Source {
                 group: None,
             }],
             http: None,
+            draws_all,
         })?;
         Ok(Self {
             client: ApiClient::new(socket),

@@ -101,6 +101,13 @@ impl Deadline {
         }
     }
 
+    /// Ends our side of the connection; the other end may go on.
+    pub(crate) fn end_sending(&mut self) {
+        let Connection(socket) = &self.connection;
+        // One that is gone is noticed by who reads.
+        let _gone = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+    }
+
     /// Lets all reads from now on take so long together.
     pub(crate) fn extend(&mut self, wait: Duration) {
         self.timeout = wait;

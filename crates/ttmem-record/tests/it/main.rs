@@ -9,5 +9,6 @@
 mod damage;
 mod files;
 mod replay;
+mod selection;
 mod session;
 mod writing;

@@ -2,6 +2,7 @@
 
 use crate::ingest::Recovery;
 use crate::log::DumpKind;
+use crate::recorder::Tap;
 use crossbeam_channel::Sender;
 use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
@@ -43,6 +44,8 @@ pub(crate) enum Command {
         /// What was released, or that it may not.
         reply: Sender<Result<Vec<Released>, ForgetError>>,
     },
+    /// Hands all that follows to one more who records.
+    Record(Tap),
     Mark {
         uid: u32,
         name: Arc<str>,

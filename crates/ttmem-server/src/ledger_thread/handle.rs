@@ -4,6 +4,7 @@ use super::command::{Command, ForgetError, ProcessNumber};
 use super::latency::LatencyCounts;
 use super::published::{Published, Publisher};
 use super::queue::{Commands, Feedback, Lane, Pushed, Queue, queue};
+use crate::recorder::Tap;
 use crossbeam_channel::{Sender, bounded};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -92,6 +93,12 @@ impl LedgerHandle {
     pub(crate) fn catch_up(&self) -> bool {
         let (reply, answer) = bounded(1);
         self.commands.push_to_all(reply) && answer.recv().is_ok()
+    }
+
+    /// Hands everything from now on to one more who records; the tap is dropped when the thread has ended.
+    pub(crate) fn record(&self, tap: Tap) {
+        // Few may, and what is full here is what readers asked.
+        let _full = self.commands.push(Lane::Control, Command::Record(tap));
     }
 
     /// Sets a mark; its number. `None` when the thread has ended.

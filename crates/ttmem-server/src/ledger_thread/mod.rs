@@ -37,6 +37,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use ttmem_event::wire::Frame;
 use ttmem_ledger::{Account, Effect, Ledger, Limits, View};
@@ -59,6 +60,9 @@ const PRINT_UNITS: u64 = 2048;
 /// Units that are done of what waits when the thread is to end: full lanes of thirty plain clients,
 /// in a fraction of a second.
 const STOP_UNITS: u64 = 4 << 20;
+
+/// No other state is saved for so many times what the last one took: a thirtieth of the time at most.
+const SAVED_REST: u32 = 30;
 
 /// Accounts that may wait to be dropped.
 const DROPPED_LATER: usize = 64;
@@ -127,6 +131,8 @@ struct LedgerThread {
     /// Marks that readers have set.
     marks: u64,
     taps: Vec<Tap>,
+    /// Until when no other state is saved for those who record.
+    saved_rest: Option<Instant>,
 }
 
 /// How much a command cost, and what is left of it.
@@ -142,9 +148,8 @@ impl LedgerThread {
             ledger.configure_device(device.facts.clone());
         }
         let mut config = config;
-        let mut taps = std::mem::take(&mut config.taps);
-        taps.iter_mut().for_each(|tap| tap.resume(&ledger, false));
-        Self {
+        let taps = std::mem::take(&mut config.taps);
+        let mut thread = Self {
             config,
             ledger,
             publisher,
@@ -161,17 +166,17 @@ impl LedgerThread {
             dropper: start_dropper(),
             marks: 0,
             taps,
-        }
+            saved_rest: None,
+        };
+        thread.tend_taps(false);
+        thread
     }
 
     fn run(mut self) {
         self.serve();
         self.flush();
-        let ledger = &self.ledger;
         // What is missing there is missing, but it ends as the ledger does.
-        self.taps
-            .iter_mut()
-            .for_each(|tap| tap.resume(ledger, true));
+        self.tend_taps(true);
         self.taps.clear();
         let (reports, processes) = self.queue.left_over();
         if reports > 0 {
@@ -192,7 +197,7 @@ impl LedgerThread {
                 // Nothing to do: those who wait for answers, lines or views get them now.
                 self.flush();
                 self.publish_if_requested();
-                self.tend_taps();
+                self.tend_taps(false);
                 if self.queue.is_stopping() {
                     break;
                 }
@@ -215,7 +220,7 @@ impl LedgerThread {
         let work = self.ledger.work();
         let Done { units, rest } = self.execute(command, budget);
         let units = units + (self.ledger.work() - work);
-        self.tend_taps();
+        self.tend_taps(false);
         self.answered |= self.queue.done(units, rest);
         self.view_debt = self.view_debt.saturating_sub(units);
         if self.view_debt == 0 {
@@ -241,13 +246,35 @@ impl LedgerThread {
         }
     }
 
-    /// Gives recordings that broke off a state to go on from, and forgets those that have ended.
-    fn tend_taps(&mut self) {
-        let ledger = &self.ledger;
+    /// Gives recordings that begin or broke off a state to go on from, and forgets those that have ended.
+    ///
+    /// One state is for all that wait. Saving it takes this thread's time, so that they may have to wait
+    /// longer; at the end they do not.
+    fn tend_taps(&mut self, is_end: bool) {
+        if self.taps.is_empty() {
+            return;
+        }
+        let mut is_wanted = false;
         self.taps.retain_mut(|tap| {
-            tap.resume(ledger, false);
+            is_wanted |= tap.wants_state(is_end);
             tap.is_open()
         });
+        if !is_wanted {
+            return;
+        }
+        let begun = Instant::now();
+        let rests = self.saved_rest.is_some_and(|until| begun < until);
+        if (rests && !is_end) || !self.ledger.can_save() {
+            return;
+        }
+        let mut saved = Vec::new();
+        self.ledger.save(&mut saved);
+        let saved = Arc::new(saved);
+        let ended = Instant::now();
+        self.saved_rest = Some(ended + (ended - begun) * SAVED_REST);
+        let waiting = self.taps.iter_mut();
+        let waiting = waiting.filter_map(|tap| tap.wants_state(is_end).then_some(tap));
+        waiting.for_each(|tap| tap.resume(&saved));
     }
 
     fn publish_if_requested(&mut self) {
@@ -338,6 +365,7 @@ impl LedgerThread {
                 units += self.slots.len() as u64;
                 reply.send(self.forget(pid, uid, time)).ok();
             }
+            Command::Record(tap) => self.taps.push(tap),
             Command::Mark {
                 uid,
                 name,

@@ -48,6 +48,17 @@ impl Principal {
         }
     }
 
+    /// Whether it may have the server record: that takes a thread and a copy of all that is live.
+    pub(super) fn may_record(self) -> Result<(), Refusal> {
+        match self {
+            Self::User(_) | Self::Bearer => Ok(()),
+            Self::Anonymous => Err(Refusal::not_allowed(
+                "over TCP nothing is recorded without a token: use the server's socket, or start \
+                 the server with --http-token-file",
+            )),
+        }
+    }
+
     /// The user whose marks it sets; one with a token sets them for everybody, as root does.
     pub(super) fn may_mark(self) -> Result<u32, Refusal> {
         match self {

@@ -13,6 +13,7 @@ use super::limits::{HttpLimits, Permit, Permits};
 use super::pending::{Pending, PendingConnections};
 use super::routes::router;
 use super::tcp::BoundHttp;
+use crate::recorder::EndRecording;
 use crate::stream::StreamEnd;
 use crate::{OwnedThread, lock};
 use axum::Router;
@@ -219,6 +220,10 @@ pub(super) struct Connection {
     pub(super) permits: Arc<Permits>,
     stage: Mutex<Stage>,
     has_request: AtomicBool,
+    /// What is being made takes so long that it is given up with its reader.
+    takes_long: AtomicBool,
+    /// Its reader is gone.
+    pub(super) gone: Arc<AtomicBool>,
 }
 
 /// How far a connection has come, and what it holds meanwhile.
@@ -234,6 +239,13 @@ pub(super) enum Stage {
     Request(#[expect(dead_code, reason = "held until it is answered")] Permit),
     /// Its answer is a stream, which has a permit of its own.
     Stream(Option<StreamEnd>),
+    /// Its answer is a recording. Its permit is kept: a server that ends waits for it a moment.
+    Recording {
+        #[expect(dead_code, reason = "held until it is answered")]
+        request: Box<Stage>,
+        ended: Option<StreamEnd>,
+        end: EndRecording,
+    },
 }
 
 #[derive(Debug)]
@@ -266,6 +278,8 @@ impl Connection {
             permits: Arc::clone(permits),
             stage: Mutex::new(stage),
             has_request: AtomicBool::new(false),
+            takes_long: AtomicBool::new(false),
+            gone: Arc::default(),
         })
     }
 
@@ -300,16 +314,54 @@ impl Connection {
         *lock(&self.stage) = Stage::Stream(Some(ended));
     }
 
+    /// The answer is a recording.
+    pub(super) fn record(&self, ended: StreamEnd, end: EndRecording) {
+        let mut stage = lock(&self.stage);
+        let request = std::mem::replace(&mut *stage, Stage::Stream(None));
+        *stage = Stage::Recording {
+            request: Box::new(request),
+            ended: Some(ended),
+            end,
+        };
+    }
+
+    /// What is being made takes long: the end of what the reader sends is the end of its waiting.
+    pub(super) fn give_up_when_gone(&self) {
+        self.takes_long.store(true, Ordering::Relaxed);
+    }
+
+    /// The reader ended its side; whether it is still waited for what it asked for.
+    pub(super) fn keeps_end_back(&self) -> bool {
+        if self.takes_long.load(Ordering::Relaxed) {
+            self.gone.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.owes_document() || self.end_recording()
+    }
+
     /// Whether a request came that is not answered by a stream.
-    pub(super) fn owes_document(&self) -> bool {
-        self.has_request.load(Ordering::Relaxed) && !matches!(*lock(&self.stage), Stage::Stream(_))
+    fn owes_document(&self) -> bool {
+        let stage = lock(&self.stage);
+        let goes_on = matches!(*stage, Stage::Stream(_) | Stage::Recording { .. });
+        self.has_request.load(Ordering::Relaxed) && !goes_on
+    }
+
+    /// Ends the recording that is the answer; false if it is none.
+    fn end_recording(&self) -> bool {
+        match &*lock(&self.stage) {
+            Stage::Recording { end, .. } => {
+                end.end();
+                true
+            }
+            _other => false,
+        }
     }
 
     /// Waits until the connection has lasted long enough.
     async fn deadline(&self) {
         tokio::time::sleep(self.permits.limits.connection_timeout).await;
         let ended = match &mut *lock(&self.stage) {
-            Stage::Stream(ended) => ended.take(),
+            Stage::Stream(ended) | Stage::Recording { ended, .. } => ended.take(),
             _no_stream => None,
         };
         if let Some(ended) = ended {
@@ -378,6 +430,8 @@ impl Connection {
             () = self.deadline() => {}
             () = evicted => refuse_evicted(serving.into_parts().io.into_inner()).await,
         }
+        // Nobody waits for what is still being made.
+        self.gone.store(true, Ordering::Relaxed);
     }
 }
 

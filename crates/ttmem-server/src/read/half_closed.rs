@@ -2,7 +2,9 @@
 //!
 //! HTTP takes the end of what is sent for the end of the connection, and would drop the answer. Here
 //! the end is kept back while a document is being made: who is gone altogether is noticed when it
-//! is written. A stream may have nothing to write for long, so there the end counts at once.
+//! is written. A stream may have nothing to write for long, so there the end counts at once, and so it
+//! does where what is asked for takes seconds to be made: nobody may be there any more. A recording is ended by it
+//! in order, and its reader gets the rest.
 
 use super::connection::Connection;
 use std::io::{self, IoSlice};
@@ -32,7 +34,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HalfClosed<S> {
         let before = buffer.remaining();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let is_end = before > 0 && buffer.remaining() == before;
-        if is_end && self.connection.owes_document() {
+        if is_end && self.connection.keeps_end_back() {
             // Nothing more comes; the answer wakes the connection.
             return Poll::Pending;
         }

@@ -7,6 +7,7 @@ use crate::history::Histories;
 use crate::journal::Journal;
 use crate::ledger_thread::LedgerHandle;
 use crate::recorded::{Recorded, RecordedError};
+use crate::recorder::StreamedRecordings;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -34,6 +35,7 @@ pub(crate) struct Live {
     pub(crate) ledger: LedgerHandle,
     pub(crate) histories: Histories,
     pub(crate) journal: Journal,
+    pub(crate) recordings: StreamedRecordings,
 }
 
 /// Who is shown names, commands and lines of processes.
@@ -146,7 +148,9 @@ impl From<RecordedError> for Refusal {
     fn from(error: RecordedError) -> Self {
         match error {
             RecordedError::Nothing => Self::unknown("no_recording", error),
-            RecordedError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error),
+            RecordedError::Busy | RecordedError::Gone => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error)
+            }
             RecordedError::Read(ReadError::Io(_)) => Self::internal(error.in_words()),
             RecordedError::Read(_) | RecordedError::Open { .. } => {
                 Self::unknown("unreadable", error.in_words())

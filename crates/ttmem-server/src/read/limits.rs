@@ -22,6 +22,8 @@ pub struct HttpLimits {
     pub documents: usize,
     /// Streams of events at once: the work for each is its own.
     pub streams: usize,
+    /// Recordings at once: each has a thread and a ledger of its own.
+    pub recordings: usize,
     /// How long a request's headers may take.
     pub header_timeout: Duration,
     /// How long a connection may last in all, unless it is a stream.
@@ -36,6 +38,7 @@ impl HttpLimits {
         requests: 64,
         documents: 3,
         streams: 24,
+        recordings: 4,
         header_timeout: Duration::from_secs(10),
         connection_timeout: Duration::from_secs(60),
         stream_timeout: Duration::from_secs(30),
@@ -46,6 +49,7 @@ impl HttpLimits {
         requests: 32,
         documents: 2,
         streams: 4,
+        recordings: 1,
         header_timeout: Duration::from_secs(3),
         ..Self::SOCKET
     };
@@ -105,6 +109,7 @@ pub(super) struct Permits {
     /// Those of them that may be about the past.
     past: Arc<Semaphore>,
     streams: Pool,
+    recordings: Pool,
 }
 
 impl Permits {
@@ -115,6 +120,7 @@ impl Permits {
             documents: Arc::new(Semaphore::new(limits.documents)),
             past: Arc::new(Semaphore::new(limits.documents.saturating_sub(1).max(1))),
             streams: Pool::new(limits.streams),
+            recordings: Pool::new(limits.recordings),
         })
     }
 
@@ -139,6 +145,14 @@ impl Permits {
         self.streams.take(holder).ok_or_else(|| {
             let detail = "too many readers follow the events";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+        })
+    }
+
+    /// For a recording, until it ends.
+    pub(super) fn recording(&self, holder: Option<Holder>) -> Result<Permit, Refusal> {
+        self.recordings.take(holder).ok_or_else(|| {
+            let detail = "too many readers record already";
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_recordings", detail)
         })
     }
 

@@ -27,6 +27,7 @@ mod page;
 mod peak;
 mod pending;
 mod program_rows;
+mod record;
 mod routes;
 mod row_length;
 mod rows;

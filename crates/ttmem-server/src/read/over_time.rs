@@ -4,10 +4,14 @@ use super::handlers::{NoQuery, bounded};
 use super::http::Refusal;
 use super::routes::Context;
 use super::vocabulary;
-use crate::recorded::{DEFAULT_RECTANGLES, MAX_POINTS, MAX_RECTANGLES, OverTime};
+use crate::recorded::{
+    DEFAULT_RECTANGLES, MAX_POINTS, MAX_RECTANGLES, Moment, OverTime, Recorded, Window,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 use ttmem_api::{Allocations, GroupBy, MemoryClass, Recording, Timeline, Timestamp};
+use ttmem_event::Class;
 
 pub(super) fn get_recording(context: &Context, NoQuery {}: NoQuery) -> Result<Recording, Refusal> {
     Ok(context.recorded()?.recording()?)
@@ -49,8 +53,13 @@ pub(super) fn get_timeline(context: &Context, query: TimelineQuery) -> Result<Ti
     };
     let points = bounded("points", query.points, DEFAULT_POINTS, MAX_POINTS)?;
     let over = over_time(context, query.class, (query.from, query.to))?;
+    let next = if recorded.draws_all() {
+        others(&over, recorded)?
+    } else {
+        Vec::new()
+    };
     let how = (points, context.audience());
-    Ok(recorded.timeline(&over, by, how)?)
+    Ok(recorded.timeline((&over, &next), by, how)?)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -100,15 +109,42 @@ fn over_time(
             context.device_in(&end.view)?
         }
     };
+    Ok(OverTime {
+        gone: Some(Arc::clone(&context.gone)),
+        ..of_device(&end, number, class, window)
+    })
+}
+
+fn of_device(end: &Moment, number: usize, class: Class, window: Window) -> OverTime {
     let device = &end.view.devices[number];
     let geometry = end.geometry();
     let capacity = geometry.devices.get(number);
     let capacity = capacity.and_then(|layout| layout.classes[class.index()].capacity);
-    Ok(OverTime {
+    OverTime {
         window,
         key: device.key.clone(),
         logical_id: device.facts.logical_id,
         capacity_bytes: capacity.map(|capacity| capacity.total_bytes()),
         class,
-    })
+        gone: None,
+    }
+}
+
+/// The other classes of devices that held anything, those behind it first.
+fn others(over: &OverTime, recorded: &Recorded) -> Result<Vec<OverTime>, Refusal> {
+    let window = over.window;
+    let end = recorded.moment(Some(Timestamp::from_unix_nanos(window.to)))?;
+    let mut all = Vec::new();
+    for number in 0..end.view.devices.len() {
+        let totals = &end.view.devices[number].totals;
+        let held = [Class::Dram, Class::L1, Class::L1Small, Class::Trace].into_iter();
+        let held = held.filter(|class| totals.class(*class).charged.peak().bytes > 0);
+        all.extend(held.map(|class| of_device(&end, number, class, window)));
+    }
+    let is_it = |other: &OverTime| other.key == over.key && other.class == over.class;
+    if let Some(place) = all.iter().position(is_it) {
+        all.rotate_left(place);
+        all.remove(0);
+    }
+    Ok(all)
 }

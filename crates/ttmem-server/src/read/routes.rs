@@ -17,6 +17,7 @@ use super::metrics::{MetricsQuery, get_metrics};
 use super::openapi;
 use super::over_time::{get_allocations, get_recording, get_timeline};
 use super::page;
+use super::record::{self, RecordQuery, get_record};
 use super::snapshot::ServerFacts;
 use crate::recorded::{Moment, Recorded};
 use axum::Router;
@@ -29,11 +30,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use ttmem_api::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH,
     HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, METRICS, OPENAPI, PEAK, PROCESSES, PROGRAMS,
-    READY, RECORDING, SNAPSHOT, TIMELINE,
+    READY, RECORD, RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::{Audience, Device, Geometry, View};
@@ -142,6 +144,25 @@ pub(super) fn table() -> Vec<Route> {
                 get(get_metrics),
             )
         },
+        Route {
+            query: RecordQuery::json_schema,
+            ..other::<String>(
+                RECORD,
+                record::MEDIA_TYPE,
+                "A recording of what happens from now on",
+                get(get_record),
+            )
+        }
+        .refuses(
+            403,
+            "Names that this reader may not see; over TCP without a token.",
+        )
+        .refuses(
+            404,
+            "No such process or device is known, or this is a recording itself.",
+        )
+        .refuses(409, "Several devices have this number.")
+        .refuses(429, "Too many readers record already."),
         other::<String>(
             HEALTH,
             "text/plain",
@@ -285,10 +306,14 @@ where
         who: requester.who,
         device: path.remove("device").unwrap_or_default(),
         moment: None,
+        gone: Arc::clone(&requester.connection.gone),
     };
     let is_over_time = [RECORDING, TIMELINE, ALLOCATIONS]
         .iter()
         .any(|path| uri.path().starts_with(path));
+    if uri.path().starts_with(TIMELINE) || uri.path().starts_with(ALLOCATIONS) {
+        requester.connection.give_up_when_gone();
+    }
     // Where there is nothing but a recording, nobody waits for anything else.
     let looks_back = context.state.live.is_some() && (at.is_some() || is_over_time);
     let body = blocking(requester, looks_back, move || {
@@ -350,6 +375,8 @@ pub(super) struct Context {
     pub(super) device: String,
     /// The instant of the past that is asked about; `None` for now.
     pub(super) moment: Option<Arc<Moment>>,
+    /// Set when the reader is gone, for what takes long.
+    pub(super) gone: Arc<AtomicBool>,
 }
 
 impl ReadState {
@@ -434,46 +461,50 @@ impl Context {
         }
     }
 
-    /// The place of the device that the path names, by its logical id or by its unique id in hex.
+    /// The place of the device that the path names.
     pub(super) fn device_in(&self, view: &View) -> Result<usize, Refusal> {
-        let name = &self.device;
-        let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
-            Box::new(move |device| device.facts.unique_id == Some(id))
-        } else if let Some(id) = ttmem_api::decimal::<u64>(name) {
-            Box::new(move |device| u64::from(device.facts.logical_id) == id)
-        } else {
-            let detail = format!("{name} is neither a logical id nor a unique id in hex");
-            return Err(Refusal::bad_request(detail));
-        };
-        let mut found = (0..view.devices.len()).filter(|index| is_it(&view.devices[*index]));
-        let Some(device) = found.next() else {
-            return Err(Refusal::unknown(
-                "unknown_device",
-                format!("no device {name} is known"),
-            ));
-        };
-        let others: Vec<usize> = found.collect();
-        if !others.is_empty() {
-            // One that nobody uses any more stands in nobody's way.
-            let mut in_use = others
-                .into_iter()
-                .chain([device])
-                .filter(|index| view.devices[*index].is_in_use());
-            if let (Some(only), None) = (in_use.next(), in_use.next()) {
-                return Ok(only);
-            }
-            let detail = format!(
-                "several devices are called {name}, each in another set of visible devices: \
-                 name one by its unique id"
-            );
-            return Err(Refusal::new(
-                StatusCode::CONFLICT,
-                "ambiguous_device",
-                detail,
-            ));
-        }
-        Ok(device)
+        device_named(view, &self.device)
     }
+}
+
+/// The place of a device, by its logical id or by its unique id in hex.
+pub(super) fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
+    let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
+        Box::new(move |device| device.facts.unique_id == Some(id))
+    } else if let Some(id) = ttmem_api::decimal::<u64>(name) {
+        Box::new(move |device| u64::from(device.facts.logical_id) == id)
+    } else {
+        let detail = format!("{name} is neither a logical id nor a unique id in hex");
+        return Err(Refusal::bad_request(detail));
+    };
+    let mut found = (0..view.devices.len()).filter(|index| is_it(&view.devices[*index]));
+    let Some(device) = found.next() else {
+        return Err(Refusal::unknown(
+            "unknown_device",
+            format!("no device {name} is known"),
+        ));
+    };
+    let others: Vec<usize> = found.collect();
+    if !others.is_empty() {
+        // One that nobody uses any more stands in nobody's way.
+        let mut in_use = others
+            .into_iter()
+            .chain([device])
+            .filter(|index| view.devices[*index].is_in_use());
+        if let (Some(only), None) = (in_use.next(), in_use.next()) {
+            return Ok(only);
+        }
+        let detail = format!(
+            "several devices are called {name}, each in another set of visible devices: \
+             name one by its unique id"
+        );
+        return Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "ambiguous_device",
+            detail,
+        ));
+    }
+    Ok(device)
 }
 
 /// Ready when all that was sent before is applied.

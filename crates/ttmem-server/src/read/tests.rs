@@ -24,6 +24,7 @@ use super::{
 use crate::history::Histories;
 use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
+use crate::recorder::StreamedRecordings;
 use crate::stream::Streams;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -260,6 +261,7 @@ fn state(
 ) -> ReadState {
     ReadState {
         live: Some(Live {
+            recordings: StreamedRecordings::new(ledger.clone()),
             ledger,
             histories: Histories::default(),
             journal: Journal::default(),

@@ -126,7 +126,7 @@ impl Keeper for Largest {
 /// Collects the rectangles of what it walks through.
 #[derive(Debug)]
 pub(super) struct AllocationsWalker {
-    live: LiveBuffers<Largest>,
+    pub(super) live: LiveBuffers<Largest>,
 }
 
 impl AllocationsWalker {

@@ -14,6 +14,9 @@ pub(crate) enum RecordedError {
     Read(#[from] ReadError),
     #[error("others are looking over the recording; ask again")]
     Busy,
+    /// Nobody is told.
+    #[error("the reader is gone")]
+    Gone,
 }
 
 impl RecordedError {

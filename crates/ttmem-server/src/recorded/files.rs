@@ -1,7 +1,7 @@
 //! The files of a recording: which instants each has, and what it says about itself.
 
 use super::error::RecordedError;
-use crate::recorder::RecordedFiles;
+use crate::recorder::{EXTENSION, RecordedFiles};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -24,13 +24,26 @@ const LARGE_STATE: u64 = 64 << 20;
 /// Devices of a failure that are listed.
 const MAX_DEVICES: usize = 256;
 
-/// A recording in one file that nobody writes any more.
-#[derive(Debug)]
-pub(crate) struct OneFile(pub(crate) PathBuf);
+/// Files of a folder that are looked at.
+const MAX_FILES: usize = 10_000;
 
-impl RecordedFiles for OneFile {
+/// How far a clock may be ahead of that of a server which looks at its files.
+const MAX_AHEAD_NANOS: u64 = 3600 * 1_000_000_000;
+
+/// A recording that was named: one file, or a folder of those that follow each other.
+#[derive(Debug)]
+pub(crate) struct NamedFiles(pub(crate) PathBuf);
+
+impl RecordedFiles for NamedFiles {
     fn flushed_files(&self) -> Vec<PathBuf> {
-        vec![self.0.clone()]
+        let Ok(entries) = std::fs::read_dir(&self.0) else {
+            return vec![self.0.clone()];
+        };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let files = paths.filter(|path| path.extension().is_some_and(|end| end == EXTENSION));
+        let mut files: Vec<PathBuf> = files.take(MAX_FILES).collect();
+        files.sort();
+        files
     }
 }
 
@@ -161,6 +174,7 @@ impl KnownFiles {
         let paths = self.source.flushed_files();
         let mut found: Vec<Arc<KnownFile>> = Vec::with_capacity(paths.len());
         let mut first_error = None;
+        let last = crate::clock::unix_nanos().saturating_add(MAX_AHEAD_NANOS);
         self.refused.clear();
         for path in paths {
             let known = self.known.iter().find(|known| known.path == path);
@@ -172,6 +186,11 @@ impl KnownFiles {
                 || KnownFile::open(&path).map(Arc::new),
                 |it| Ok(Arc::clone(it)),
             ) {
+                Ok(file) if self.is_live && file.to.max(file.from) > last => {
+                    let name = path.file_name().unwrap_or(path.as_os_str()).display();
+                    let refused = format!("{name} is of the future, and is left out");
+                    self.refused.push(refused);
+                }
                 Ok(file) => found.push(file),
                 // The oldest go while others look at them.
                 Err(OpenError::Io(error))

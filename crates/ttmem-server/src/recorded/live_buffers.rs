@@ -97,8 +97,27 @@ impl<K: Keeper> LiveBuffers<K> {
         self.keeper.settled(self.total);
     }
 
+    /// Whether an event changed something here: what it changed is told, or the total is another one.
+    pub(super) fn is_touched(&mut self, ledger: &Ledger, effects: &[Effect]) -> bool {
+        self.locate(ledger);
+        let device = self.device.and_then(|device| ledger.device(device));
+        let total = device.map(|device| device.totals.class(self.class).charged.bytes());
+        if total.is_some_and(|total| total != self.total) {
+            return true;
+        }
+        // One that came and went, or moved.
+        let mut here = effects.iter().filter(|effect| effect.device == self.device);
+        here.any(|effect| match effect.change {
+            Change::BufferBooked { class, .. } | Change::BufferReleased { class, .. } => {
+                class == self.class
+            }
+            _other => false,
+        })
+    }
+
     /// Programs run on the device so far.
-    pub(super) fn dispatches(&self, ledger: &Ledger) -> u64 {
+    pub(super) fn dispatches(&mut self, ledger: &Ledger) -> u64 {
+        self.locate(ledger);
         let device = self.device.and_then(|device| ledger.device(device));
         device.map_or(0, |device| device.caches.dispatches)
     }

@@ -24,7 +24,7 @@ pub(crate) mod tests;
 
 pub(crate) use allocations::{DEFAULT_RECTANGLES, MAX_RECTANGLES};
 pub(crate) use error::RecordedError;
-pub(crate) use files::OneFile;
+pub(crate) use files::NamedFiles;
 pub(crate) use moment::Moment;
 pub(crate) use survey::{OverTime, Window};
 pub(crate) use timeline::MAX_POINTS;
@@ -51,6 +51,8 @@ pub(crate) struct Recorded {
 #[derive(Debug)]
 struct Shared {
     source: RecordingSource,
+    /// Whether all that is drawn over time will be asked for.
+    draws_all: bool,
     looking: Mutex<Looking>,
     survey: Survey,
 }
@@ -68,6 +70,16 @@ struct Looking {
 impl Recorded {
     /// The past in some files, which a server still writes or which are all there is.
     pub(crate) fn new(source: RecordingSource, files: Arc<dyn RecordedFiles>) -> Self {
+        Self::drawn(source, files, false)
+    }
+
+    /// The same; with `draws_all`, who asks for one class of a device over time will ask for all of them, and
+    /// they are drawn together.
+    pub(crate) fn drawn(
+        source: RecordingSource,
+        files: Arc<dyn RecordedFiles>,
+        draws_all: bool,
+    ) -> Self {
         let looking = Looking {
             files: KnownFiles::new(source, files),
             players: Players::default(),
@@ -77,6 +89,7 @@ impl Recorded {
         Self {
             shared: Arc::new(Shared {
                 source,
+                draws_all,
                 looking: Mutex::new(looking),
                 survey: Survey::default(),
             }),
@@ -145,13 +158,17 @@ impl Recorded {
         self.shared.survey.history(&files, moment.time, how)
     }
 
-    /// A class of a device over time.
+    pub(crate) fn draws_all(&self) -> bool {
+        self.shared.draws_all
+    }
+
+    /// A class of a device over time; the others may be asked for next.
     ///
     /// # Errors
     /// As [`Recorded::history`].
     pub(crate) fn timeline(
         &self,
-        over: &OverTime,
+        over: (&OverTime, &[OverTime]),
         by: ttmem_api::GroupBy,
         (points, audience): (u32, Audience),
     ) -> Result<Timeline, RecordedError> {

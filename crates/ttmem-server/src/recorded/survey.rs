@@ -9,14 +9,14 @@ use super::files::{KnownFile, KnownFiles};
 use super::live_buffers::LiveBuffers;
 use super::texts::Texts;
 use super::timeline::{Layers, TimelineWalker};
-use super::together::Together;
+use super::together::{Pictures, Together};
 use super::totals::{Totals, TotalsWalker};
 use super::walk::{Grain, grain, walk};
 use crate::history::{Histories, Observed};
 use crate::lock;
 use crate::read::vocabulary;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use ttmem_api::{Allocations, GroupBy, History, SCHEMA, Timeline, Timestamp};
 use ttmem_event::Class;
@@ -25,8 +25,11 @@ use ttmem_ledger::{Audience, DeviceKey, GaugeKind};
 /// Who may wait for a walk besides the one who walks.
 const MAX_WAITING: usize = 2;
 
-/// Answers of each kind that are kept.
+/// Answers of each kind that are kept; of a walk that drew more, those of that walk.
 const KEPT_ANSWERS: usize = 16;
+
+/// Classes of devices that are drawn in one walk.
+const MAX_TOGETHER: usize = 32;
 
 /// What a timeline can be stacked by.
 const GROUPINGS: [GroupBy; 3] = [GroupBy::Line, GroupBy::Operation, GroupBy::Process];
@@ -69,6 +72,8 @@ pub(crate) struct OverTime {
     /// What the allocator can hand out, where it is known.
     pub(crate) capacity_bytes: Option<u64>,
     pub(crate) class: Class,
+    /// Set when who asked is gone.
+    pub(crate) gone: Option<Arc<AtomicBool>>,
 }
 
 /// What makes two questions one.
@@ -121,9 +126,9 @@ fn known<T: Clone>(kept: &VecDeque<(Question, T)>, question: &Question) -> Optio
     found.map(|(_known, answer)| answer.clone())
 }
 
-fn keep<T>(kept: &mut VecDeque<(Question, T)>, question: Question, answer: T) {
+fn keep<T>(kept: &mut VecDeque<(Question, T)>, most: usize, (question, answer): (Question, T)) {
     kept.push_back((question, answer));
-    if kept.len() > KEPT_ANSWERS {
+    while kept.len() > most.max(KEPT_ANSWERS) {
         kept.pop_front();
     }
 }
@@ -158,7 +163,7 @@ impl Survey {
     pub(super) fn timeline(
         &self,
         files: &KnownFiles,
-        over: &OverTime,
+        (over, next): (&OverTime, &[OverTime]),
         by: GroupBy,
         (points, audience): (u32, Audience),
     ) -> Result<Timeline, RecordedError> {
@@ -183,7 +188,12 @@ impl Survey {
         }
         let limit = (!files.grows()).then_some(DEFAULT_RECTANGLES);
         let how = (steps, grain, audience);
-        let drawn = self.draw(files, over, how, (&groupings, points), limit)?;
+        let mut all = vec![over];
+        // In stretches each class is looked at where its own peak is.
+        if grain == Grain::Whole && !files.grows() {
+            all.extend(next.iter().take(MAX_TOGETHER - 1));
+        }
+        let drawn = self.draw(files, &all, how, (&groupings, points), limit)?;
         drawn.ok_or(RecordedError::Nothing)
     }
 
@@ -205,76 +215,86 @@ impl Survey {
         let (steps, grain) = grain(files.all(), over.window, u64::MAX);
         let steps = if grain == Grain::Whole { 1 } else { steps };
         let how = (steps, grain, audience);
-        self.draw(files, over, how, (&[], 0), Some(limit))?;
+        self.draw(files, &[over], how, (&[], 0), Some(limit))?;
         let known = known(&lock(&self.kept).allocations, &question);
         known.ok_or(RecordedError::Nothing)
     }
 
     /// Walks through a window once, and keeps what comes of it; the first of the timelines, if there are some.
+    ///
+    /// All classes of devices are of one window.
     fn draw(
         &self,
         files: &KnownFiles,
-        over: &OverTime,
+        all: &[&OverTime],
         (steps, grain, audience): (u64, Grain, Audience),
         (groupings, points): (&[GroupBy], u32),
         limit: Option<u32>,
     ) -> Result<Option<Timeline>, RecordedError> {
-        let window = over.window;
+        let first = all.first().ok_or(RecordedError::Nothing)?;
+        let window = first.window;
         let edges = window.edges(steps);
         let begin = files.span()?.0;
-        let timeline = |by: &GroupBy| {
-            let layers = Layers::new(*by, Texts::new(audience));
-            let live = LiveBuffers::new(over.key.clone(), over.class, layers);
-            (*by, TimelineWalker::new(live))
-        };
-        let allocations = limit.map(|limit| {
-            let largest =
-                Largest::new((window.from, window.to), begin, limit, Texts::new(audience));
-            AllocationsWalker::new(LiveBuffers::new(over.key.clone(), over.class, largest))
+        let pictures = all.iter().map(|over| {
+            let timeline = |by: &GroupBy| {
+                let layers = Layers::new(*by, Texts::new(audience));
+                let live = LiveBuffers::new(over.key.clone(), over.class, layers);
+                (*by, TimelineWalker::new(live))
+            };
+            let allocations = limit.map(|limit| {
+                let largest =
+                    Largest::new((window.from, window.to), begin, limit, Texts::new(audience));
+                AllocationsWalker::new(LiveBuffers::new(over.key.clone(), over.class, largest))
+            });
+            Pictures {
+                timelines: groupings.iter().map(timeline).collect(),
+                allocations,
+            }
         });
-        let mut walker = Together {
-            timelines: groupings.iter().map(timeline).collect(),
-            allocations,
-        };
-        let unseen_events = walk(files, &edges, grain, over.peak(files), &mut walker)?;
+        let mut walker = Together(pictures.collect());
+        let end = (first.peak(files), first.gone.as_deref());
+        let unseen_events = walk(files, &edges, grain, end, &mut walker)?;
         let times: Vec<Timestamp> = edges.into_iter().map(Timestamp::from_unix_nanos).collect();
         let mut kept = lock(&self.kept);
-        if let Some((allocations, limit)) = walker.allocations.zip(limit) {
-            let (rectangles, left_out) = allocations.finish();
-            let allocations = Allocations {
-                schema: SCHEMA,
-                from: Timestamp::from_unix_nanos(window.from),
-                to: Timestamp::from_unix_nanos(window.to),
-                device: over.logical_id,
-                class: vocabulary::class(over.class),
-                rectangles,
-                left_out,
-                unseen_events,
-            };
-            let question = over.question(files, None, limit, audience)?;
-            keep(&mut kept.allocations, question, allocations);
-        }
         let mut first = None;
-        for (by, walker) in walker.timelines {
-            let (series, other, total_max, dispatches) = walker.finish();
-            let timeline = Timeline {
-                schema: SCHEMA,
-                from: Timestamp::from_unix_nanos(window.from),
-                to: Timestamp::from_unix_nanos(window.to),
-                device: over.logical_id,
-                class: vocabulary::class(over.class),
-                by,
-                capacity_bytes: over.capacity_bytes,
-                times: times.clone(),
-                series,
-                other,
-                total_max,
-                dispatches,
-                unseen_events,
-            };
-            let question = over.question(files, Some(by), points, audience)?;
-            keep(&mut kept.timelines, question, timeline.clone());
-            first.get_or_insert(timeline);
+        for (over, pictures) in all.iter().zip(walker.0) {
+            if let Some((allocations, limit)) = pictures.allocations.zip(limit) {
+                let (rectangles, left_out) = allocations.finish();
+                let allocations = Allocations {
+                    schema: SCHEMA,
+                    from: Timestamp::from_unix_nanos(window.from),
+                    to: Timestamp::from_unix_nanos(window.to),
+                    device: over.logical_id,
+                    class: vocabulary::class(over.class),
+                    rectangles,
+                    left_out,
+                    unseen_events,
+                };
+                let question = over.question(files, None, limit, audience)?;
+                keep(&mut kept.allocations, all.len(), (question, allocations));
+            }
+            for (by, walker) in pictures.timelines {
+                let (series, other, total_max, dispatches) = walker.finish();
+                let timeline = Timeline {
+                    schema: SCHEMA,
+                    from: Timestamp::from_unix_nanos(window.from),
+                    to: Timestamp::from_unix_nanos(window.to),
+                    device: over.logical_id,
+                    class: vocabulary::class(over.class),
+                    by,
+                    capacity_bytes: over.capacity_bytes,
+                    times: times.clone(),
+                    series,
+                    other,
+                    total_max,
+                    dispatches,
+                    unseen_events,
+                };
+                let question = over.question(files, Some(by), points, audience)?;
+                first.get_or_insert_with(|| timeline.clone());
+                let most = all.len() * groupings.len();
+                keep(&mut kept.timelines, most, (question, timeline));
+            }
         }
         Ok(first)
     }
@@ -324,7 +344,7 @@ impl Survey {
                 let end = run.last().map_or(time, |step| key(*step).2);
                 edges.push(end.max(edges.last().copied().unwrap_or(end)));
                 let mut walker = TotalsWalker::new(run.len() as u64);
-                walk(files, &edges, grain, None, &mut walker)?;
+                walk(files, &edges, grain, (None, None), &mut walker)?;
                 let mut kept = lock(&self.kept);
                 for (step, totals) in run.iter().zip(walker.steps) {
                     kept.keep_step(key(*step), totals);

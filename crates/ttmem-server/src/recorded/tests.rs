@@ -5,7 +5,7 @@ mod over_time;
 #[path = "../../../ttmem-record/tests/it/session.rs"]
 mod session;
 
-use super::{OneFile, Recorded};
+use super::{NamedFiles, Recorded};
 use crate::recorder::RecordedFiles;
 pub(crate) use session::{Timed, session};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(crate) fn recorded(inputs: &[Timed]) -> (TempDir, Recorded) {
 }
 
 pub(crate) fn of_file(path: &Path) -> Recorded {
-    Recorded::new(RecordingSource::File, Arc::new(OneFile(path.to_owned())))
+    Recorded::new(RecordingSource::File, Arc::new(NamedFiles(path.to_owned())))
 }
 
 #[derive(Debug)]
@@ -183,4 +183,39 @@ fn what_is_being_written_is_read_up_to_its_last_block() {
             }
         }
     }
+}
+
+#[test]
+fn a_folder_is_one_recording() {
+    let inputs = session(5, 200);
+    let (files, many) = in_files(&inputs, 3);
+    for number in 0..3 {
+        let path = |end: &str| files.path().join(format!("{number}.{end}"));
+        std::fs::rename(path("ttmem"), path("ttrec")).unwrap();
+    }
+    std::fs::write(files.path().join("notes.txt"), "nothing of ours").unwrap();
+    let folder = of_file(files.path());
+    let (_file, one) = recorded(&inputs);
+    let [folder, one] = [&folder, &one].map(|source| source.recording().unwrap());
+    assert_eq!((folder.from, folder.to), (one.from, one.to));
+    assert_eq!((folder.events, folder.damage), (one.events, None));
+    drop(many);
+}
+
+#[test]
+fn a_file_of_the_far_future_does_not_stretch_what_a_server_shows() {
+    let inputs = session(6, 100);
+    let folder = tempfile::tempdir().unwrap();
+    let far = crate::clock::unix_nanos() + 400 * 86_400 * 1_000_000_000;
+    let place = |name: &str| folder.path().join(name);
+    let bytes = written((START, &Ledger::default()), &inputs, small_blocks());
+    std::fs::write(place("now"), bytes).unwrap();
+    let bytes = written((far, &Ledger::default()), &[], small_blocks());
+    std::fs::write(place("later"), bytes).unwrap();
+    let paths = vec![place("now"), place("later")];
+    let live = Recorded::new(RecordingSource::Live, Arc::new(Several(paths)));
+    let recording = live.recording().unwrap();
+    assert_eq!(recording.to.unix_nanos(), inputs.last().unwrap().0);
+    let damage = recording.damage.unwrap();
+    assert!(damage.contains("later is of the future"), "{damage}");
 }

@@ -149,7 +149,7 @@ impl Keeper for Layers {
 /// Makes a timeline of what it walks through.
 #[derive(Debug)]
 pub(super) struct TimelineWalker {
-    live: LiveBuffers<Layers>,
+    pub(super) live: LiveBuffers<Layers>,
     /// Programs run when the step began.
     dispatches: u64,
 }

@@ -1,29 +1,27 @@
-//! Several pictures of one class of a device, drawn in one walk: playing costs more than drawing.
+//! Several pictures drawn in one walk: playing costs more than drawing.
 
 use super::allocations::AllocationsWalker;
 use super::files::FilePlayer;
 use super::timeline::TimelineWalker;
 use super::walk::Walker;
 use ttmem_api::GroupBy;
-use ttmem_ledger::Ledger;
+use ttmem_ledger::{Effect, Ledger};
 use ttmem_record::{Follow, Input, Played};
 
-/// A timeline for each of some groupings, and where buffers lay.
+/// One class of a device: a timeline for each of some groupings, and where buffers lay.
 #[derive(Debug)]
-pub(super) struct Together {
+pub(super) struct Pictures {
     pub(super) timelines: Vec<(GroupBy, TimelineWalker)>,
     pub(super) allocations: Option<AllocationsWalker>,
 }
 
-impl Follow for Together {
-    const WANTS_EFFECTS: bool = true;
-
-    fn before(&mut self, ledger: &Ledger, input: &Input) {
-        for (_by, timeline) in &mut self.timelines {
-            timeline.before(ledger, input);
-        }
-        if let Some(allocations) = &mut self.allocations {
-            allocations.before(ledger, input);
+impl Pictures {
+    /// Whether an event changed what is drawn: of most pictures it changes nothing.
+    fn is_touched(&mut self, ledger: &Ledger, effects: &[Effect]) -> bool {
+        match (self.timelines.first_mut(), &mut self.allocations) {
+            (Some((_by, timeline)), _) => timeline.live.is_touched(ledger, effects),
+            (None, Some(allocations)) => allocations.live.is_touched(ledger, effects),
+            (None, None) => false,
         }
     }
 
@@ -37,22 +35,56 @@ impl Follow for Together {
     }
 }
 
+/// The pictures of several classes of devices.
+#[derive(Debug)]
+pub(super) struct Together(pub(super) Vec<Pictures>);
+
+impl Follow for Together {
+    const WANTS_EFFECTS: bool = true;
+
+    fn before(&mut self, ledger: &Ledger, input: &Input) {
+        for pictures in &mut self.0 {
+            for (_by, timeline) in &mut pictures.timelines {
+                timeline.before(ledger, input);
+            }
+            if let Some(allocations) = &mut pictures.allocations {
+                allocations.before(ledger, input);
+            }
+        }
+    }
+
+    fn after(&mut self, ledger: &Ledger, time: u64, played: Played<'_>) {
+        for pictures in &mut self.0 {
+            if let Played::Event { effects, .. } = played
+                && !pictures.is_touched(ledger, effects)
+            {
+                continue;
+            }
+            pictures.after(ledger, time, played);
+        }
+    }
+}
+
 impl Walker for Together {
     fn begin(&mut self, player: &mut FilePlayer, time: u64, is_new_step: bool) {
-        for (_by, timeline) in &mut self.timelines {
-            timeline.begin(player, time, is_new_step);
-        }
-        if let Some(allocations) = &mut self.allocations {
-            allocations.begin(player, time, is_new_step);
+        for pictures in &mut self.0 {
+            for (_by, timeline) in &mut pictures.timelines {
+                timeline.begin(player, time, is_new_step);
+            }
+            if let Some(allocations) = &mut pictures.allocations {
+                allocations.begin(player, time, is_new_step);
+            }
         }
     }
 
     fn end_step(&mut self, mut player: Option<&mut FilePlayer>) {
-        for (_by, timeline) in &mut self.timelines {
-            timeline.end_step(player.as_deref_mut());
-        }
-        if let Some(allocations) = &mut self.allocations {
-            allocations.end_step(player);
+        for pictures in &mut self.0 {
+            for (_by, timeline) in &mut pictures.timelines {
+                timeline.end_step(player.as_deref_mut());
+            }
+            if let Some(allocations) = &mut pictures.allocations {
+                allocations.end_step(player.as_deref_mut());
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use super::error::RecordedError;
 use super::files::{FilePlayer, KnownFile, KnownFiles};
 use super::survey::Window;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use ttmem_record::{Follow, ReadError, Until};
 
 /// What one walk may cost, in events: a few seconds.
@@ -61,12 +62,12 @@ pub(super) fn grain(files: &[Arc<KnownFile>], window: Window, steps: u64) -> (u6
 
 /// Walks through steps, given by their edges; how many events were not looked at.
 ///
-/// `peak` is an instant and its event that are not to be missed.
+/// `peak` is an instant and its event that are not to be missed; once `gone` is set, the walk ends with an error.
 pub(super) fn walk(
     files: &KnownFiles,
     edges: &[u64],
     grain: Grain,
-    peak: Option<(u64, u64)>,
+    (peak, gone): (Option<(u64, u64)>, Option<&AtomicBool>),
     walker: &mut impl Walker,
 ) -> Result<u64, RecordedError> {
     let (Some(&from), Some(&to)) = (edges.first(), edges.last()) else {
@@ -75,6 +76,7 @@ pub(super) fn walk(
     let window = Window { from, to };
     let mut walk = Walk {
         edges,
+        gone,
         step: 0,
         begun: None,
         player: None,
@@ -120,6 +122,8 @@ pub(super) fn walk(
 
 struct Walk<'a> {
     edges: &'a [u64],
+    /// Set when nobody waits for it any more.
+    gone: Option<&'a AtomicBool>,
     step: usize,
     /// The step that a stretch was played of.
     begun: Option<usize>,
@@ -283,6 +287,9 @@ impl Walk<'_> {
         let begun = player.ledger().events();
         let last = begun.saturating_add(events);
         loop {
+            if self.gone.is_some_and(|gone| gone.load(Ordering::Relaxed)) {
+                return Err(RecordedError::Gone);
+            }
             let edge = self.edges[(self.step + 1).min(self.edges.len() - 1)];
             let time = edge.min(to);
             let outcome = player.follow(Until::First { time, event: last }, walker);

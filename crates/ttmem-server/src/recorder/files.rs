@@ -130,7 +130,7 @@ impl Destination for SingleFile {
 
     fn ended(&mut self, _summary: &Summary, _bytes: u64) {}
 
-    fn tidy(&mut self, _now: u64, _current: Option<&Summary>) {}
+    fn tidy(&mut self, _now: u64, _current: Option<(&Summary, u64)>) {}
 
     fn files(&self) -> Vec<PathBuf> {
         vec![self.path.clone()]

@@ -24,7 +24,11 @@ const MAX_NAMES: usize = 100_000;
 /// The file of an hour that nobody wants any more can go when the hours are a part of the whole time.
 const FILES_PER_AGE: u32 = 12;
 
+/// How long after a failure the next file is tried: a full disk may have room then.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
 const PREFIX: &str = "ttmem-";
+pub(crate) const EXTENSION: &str = "ttrec";
 const SUFFIX: &str = ".ttrec";
 
 /// A folder to record to.
@@ -94,7 +98,7 @@ impl Folder {
         opened
             .recorded
             .sort_by(|one, other| one.name.cmp(&other.name));
-        opened.remove_old(crate::clock::unix_nanos(), false);
+        opened.remove_old(crate::clock::unix_nanos(), false, 0);
         Ok(opened)
     }
 
@@ -119,12 +123,13 @@ impl Folder {
         })
     }
 
-    /// Removes what is too old or too much; the file that is written has the rest of the room.
-    fn remove_old(&mut self, now: u64, current_has_failure: bool) {
+    /// Removes what is too old or too much; the file that is written has the rest of the room, and more if it
+    /// has so many bytes already, as with a state that is large.
+    fn remove_old(&mut self, now: u64, current_has_failure: bool, current_bytes: u64) {
         let kept = self.kept(current_has_failure);
         let age = u64::try_from(self.options.max_age.as_nanos()).unwrap_or(u64::MAX);
         let room = self.options.max_bytes;
-        let room = room.saturating_sub(self.options.max_file_bytes);
+        let room = room.saturating_sub(self.options.max_file_bytes.max(current_bytes));
         let mut bytes: u64 = self.recorded.iter().map(|file| file.bytes).sum();
         let folder = self.folder.as_fd();
         let mut place = 0;
@@ -209,9 +214,10 @@ impl Destination for Folder {
             }));
     }
 
-    fn tidy(&mut self, now: u64, current: Option<&Summary>) {
-        let fails = current.is_some_and(|summary| !summary.failures.is_empty());
-        self.remove_old(now, fails);
+    fn tidy(&mut self, now: u64, current: Option<(&Summary, u64)>) {
+        let fails = current.is_some_and(|(summary, _bytes)| !summary.failures.is_empty());
+        let bytes = current.map_or(0, |(_summary, bytes)| bytes);
+        self.remove_old(now, fails, bytes);
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -222,6 +228,17 @@ impl Destination for Folder {
 
     fn path(&self) -> &Path {
         &self.options.path
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(RETRY_AFTER)
+    }
+
+    fn abandon(&mut self) {
+        if let Some(name) = self.current.take() {
+            // What cannot be removed is found by the next server.
+            let _left = unlinkat(self.folder.as_fd(), &*name, AtFlags::empty());
+        }
     }
 }
 

@@ -7,11 +7,14 @@
 mod files;
 mod folder;
 mod queue;
+mod stream;
 mod thread;
 
 pub use files::{OpenRecordingError, open_recording};
+pub(crate) use folder::EXTENSION;
 pub use folder::RecordFolder;
 pub(crate) use queue::Tap;
+pub(crate) use stream::{EndRecording, StreamedRecording, StreamedRecordings};
 
 use crate::lock;
 use crate::log::LogHandle;
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thread::RecorderThread;
-use ttmem_record::Summary;
+use ttmem_record::{Summary, WriterOptions};
 
 /// How long a reader waits for the newest events to be written.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
@@ -64,14 +67,23 @@ trait Destination: Send + std::fmt::Debug {
     /// A recording is finished.
     fn ended(&mut self, summary: &Summary, bytes: u64);
 
-    /// Does what has to be done now and then.
-    fn tidy(&mut self, now: u64, current: Option<&Summary>);
+    /// Does what has to be done now and then; the recording that is written has so many bytes.
+    fn tidy(&mut self, now: u64, current: Option<(&Summary, u64)>);
 
     /// The files, oldest first.
     fn files(&self) -> Vec<PathBuf>;
 
     /// For messages.
     fn path(&self) -> &Path;
+
+    /// After how long the next recording is tried when one cannot be written any more; `None` if the
+    /// recording ends then.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The recording that was begun comes to nothing.
+    fn abandon(&mut self) {}
 }
 
 #[derive(Debug)]
@@ -114,7 +126,7 @@ pub(crate) struct Recorder {
 pub(crate) struct PreparedRecorder {
     shared: Arc<Shared>,
     destination: Box<dyn Destination>,
-    redact: bool,
+    options: WriterOptions,
 }
 
 impl PreparedRecorder {
@@ -132,12 +144,16 @@ impl PreparedRecorder {
             RecordTarget::File(path) => Box::new(files::SingleFile::open(path)?),
             RecordTarget::Folder(folder) => Box::new(Folder::open(folder.clone())?),
         };
-        Ok(Self::new(destination, config.redact, queue(max_bytes)))
+        let options = WriterOptions {
+            redact: config.redact,
+            ..WriterOptions::default()
+        };
+        Ok(Self::new(destination, options, queue(max_bytes)))
     }
 
     fn new(
         destination: Box<dyn Destination>,
-        redact: bool,
+        options: WriterOptions,
         (tap, queue): (Tap, Arc<Queue>),
     ) -> (Self, Tap) {
         let shared = Arc::new(Shared {
@@ -148,15 +164,16 @@ impl PreparedRecorder {
         let prepared = Self {
             shared,
             destination,
-            redact,
+            options,
         };
         (prepared, tap)
     }
 
-    /// Starts the thread. `wake` has the ledger thread look whether a state is wanted.
+    /// Starts the thread. `wake` has the ledger thread look whether a state is wanted; that the recording
+    /// ended is told to the log, if there is one.
     pub(crate) fn start(
         self,
-        log: LogHandle,
+        log: Option<LogHandle>,
         wake: impl Fn() + Send + 'static,
     ) -> io::Result<Recorder> {
         let shared = Arc::clone(&self.shared);

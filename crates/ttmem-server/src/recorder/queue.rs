@@ -8,10 +8,11 @@ use crate::clock::unix_nanos;
 use crate::ledger_thread::definition_bytes;
 use crate::lock;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_event::Definition;
-use ttmem_ledger::{DeviceFacts, Ledger};
+use ttmem_ledger::DeviceFacts;
 use ttmem_record::Input;
 
 /// Bytes that may wait: a second of a very busy machine. One input may go beyond it.
@@ -26,10 +27,6 @@ const WAKE_BYTES: usize = 1 << 20;
 /// Bytes that the recorder takes at once.
 const TAKEN_BYTES: usize = 1 << 20;
 
-/// The ledger thread saves no other state for so many times what the last one took: a thirtieth of
-/// its time at most.
-const REST: u32 = 30;
-
 /// What a recorder is given.
 #[derive(Debug)]
 pub(super) enum Item {
@@ -37,7 +34,7 @@ pub(super) enum Item {
     State {
         time: u64,
         missing_events: u64,
-        state: Vec<u8>,
+        state: Arc<Vec<u8>>,
     },
     Input(u64, Input),
     /// Somebody waits for all before it to be written.
@@ -52,7 +49,7 @@ struct State {
     in_hand: usize,
     /// The recorder waits to be woken at so many bytes.
     wakes_at: Option<usize>,
-    /// Inputs are being dropped.
+    /// Inputs are being dropped, or the recorder cannot go on without a state.
     has_gap: bool,
     /// Nothing more comes.
     ended: bool,
@@ -63,6 +60,11 @@ struct State {
 }
 
 impl State {
+    /// Whether what is handed over is written.
+    fn is_open(&self) -> bool {
+        !self.gone && !self.ended
+    }
+
     fn push(&mut self, item: Item, bytes: usize) {
         self.bytes += bytes;
         self.items.push_back((item, bytes));
@@ -76,6 +78,8 @@ pub(super) struct Queue {
     arrived: Condvar,
     flushed: Condvar,
     max_bytes: usize,
+    /// The recorder asks for a state.
+    wants_state: AtomicBool,
 }
 
 /// What woke the recorder.
@@ -90,15 +94,19 @@ pub(super) struct Taken {
 
 pub(super) fn queue(max_bytes: usize) -> (Tap, Arc<Queue>) {
     let queue = Arc::new(Queue {
-        state: Mutex::default(),
+        state: Mutex::new(State {
+            // It begins with a state.
+            has_gap: true,
+            ..State::default()
+        }),
         arrived: Condvar::new(),
         flushed: Condvar::new(),
         max_bytes,
+        wants_state: AtomicBool::new(false),
     });
     let tap = Tap {
         queue: Arc::clone(&queue),
         missing: Some(0),
-        rests_until: None,
         is_open: true,
     };
     (tap, queue)
@@ -177,6 +185,18 @@ impl Queue {
         true
     }
 
+    /// Has the ledger thread hand over its state, although nothing was dropped.
+    pub(super) fn request_state(&self) {
+        self.wants_state.store(true, Ordering::Relaxed);
+        lock(&self.state).has_gap = true;
+    }
+
+    /// Ends the recording: nothing more is taken from the ledger thread.
+    pub(super) fn end(&self) {
+        lock(&self.state).ended = true;
+        self.arrived.notify_one();
+    }
+
     /// Nobody takes anything any more.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
@@ -194,7 +214,6 @@ pub(crate) struct Tap {
     queue: Arc<Queue>,
     /// Events that were dropped since the recording broke off; nothing is taken until the next state.
     missing: Option<u64>,
-    rests_until: Option<Instant>,
     is_open: bool,
 }
 
@@ -217,7 +236,7 @@ impl Tap {
         }
         let bytes = input_bytes(&input);
         let mut state = lock(&self.queue.state);
-        self.is_open = !state.gone;
+        self.is_open = state.is_open();
         if !self.is_open {
             return;
         }
@@ -230,36 +249,30 @@ impl Tap {
         self.wake(state);
     }
 
-    /// Hands over the state of the ledger if the recording waits for one, at its beginning and after a
-    /// gap. Saving it takes the ledger thread's time, so that it may have to wait; at the end it does not.
-    pub(crate) fn resume(&mut self, ledger: &Ledger, is_end: bool) {
-        let Some(missing_events) = self.missing else {
-            return;
-        };
-        let begun = Instant::now();
-        let rests = self.rests_until.is_some_and(|until| begun < until);
-        let room = {
-            let state = lock(&self.queue.state);
-            self.is_open = !state.gone;
-            state.bytes <= self.queue.max_bytes / RESUME_PART
-        };
-        if !self.is_open || (!is_end && (rests || !room)) || !ledger.can_save() {
-            return;
+    /// Whether the recording waits for a state, at its beginning, after a gap and when it asks for one, and
+    /// there is room for it; at the end there is.
+    pub(crate) fn wants_state(&mut self, is_end: bool) -> bool {
+        let is_asked = self.queue.wants_state.load(Ordering::Relaxed);
+        if self.missing.is_none() && !is_asked {
+            return false;
         }
-        let mut saved = Vec::new();
-        ledger.save(&mut saved);
-        let ended = Instant::now();
-        self.rests_until = Some(ended + (ended - begun) * REST);
-        self.missing = None;
-        let bytes = saved.len();
+        let state = lock(&self.queue.state);
+        self.is_open = state.is_open();
+        self.is_open && (is_end || state.bytes <= self.queue.max_bytes / RESUME_PART)
+    }
+
+    /// Hands over the state of the ledger to go on from.
+    pub(crate) fn resume(&mut self, saved: &Arc<Vec<u8>>) {
+        let missing_events = self.missing.take().unwrap_or(0);
+        self.queue.wants_state.store(false, Ordering::Relaxed);
         let mut state = lock(&self.queue.state);
         state.has_gap = false;
         let item = Item::State {
             time: unix_nanos(),
             missing_events,
-            state: saved,
+            state: Arc::clone(saved),
         };
-        state.push(item, bytes);
+        state.push(item, saved.len());
         self.wake(state);
     }
 
@@ -274,8 +287,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        lock(&self.queue.state).ended = true;
-        self.queue.arrived.notify_one();
+        self.queue.end();
     }
 }
 

@@ -15,6 +15,12 @@ use ttmem_record::{Batch, Input, Recording, Writer, WriterOptions};
 
 const SECOND: u64 = 1_000_000_000;
 
+fn saved(ledger: &Ledger) -> Arc<Vec<u8>> {
+    let mut saved = Vec::new();
+    ledger.save(&mut saved);
+    Arc::new(saved)
+}
+
 fn join() -> Input {
     Input::Join {
         identity: ProcessIdentity {
@@ -232,6 +238,21 @@ fn two_files_of_one_millisecond_have_two_names() {
 }
 
 #[test]
+fn a_large_file_that_is_written_takes_the_room_of_older_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path(), 6);
+    let one = options.max_file_bytes;
+    let mut recorded = Folder::open(options).unwrap();
+    for number in 1..=4 {
+        record(&mut recorded, number * SECOND, false);
+    }
+    assert_eq!(names(folder.path()).len(), 4);
+    recorded.tidy(5 * SECOND, Some((&Summary::default(), 4 * one)));
+    let left = names(folder.path()).len();
+    assert!((1..=2).contains(&left), "{left} files are left");
+}
+
+#[test]
 fn a_file_that_is_no_recording_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
@@ -268,8 +289,15 @@ impl Running {
         let target = LogTarget::File(LogFileOptions::new(folder.path().join("log")));
         let log = Log::start(target, LogOptions::default()).unwrap();
         let destination = destination(folder.path());
-        let (prepared, tap) = PreparedRecorder::new(destination, redact, queue(MAX_BYTES));
-        let recorder = prepared.start(log.handle(), || {}).unwrap();
+        let (prepared, tap) = PreparedRecorder::new(
+            destination,
+            WriterOptions {
+                redact,
+                ..WriterOptions::default()
+            },
+            queue(MAX_BYTES),
+        );
+        let recorder = prepared.start(Some(log.handle()), || {}).unwrap();
         Self {
             tap,
             recorder,
@@ -287,7 +315,7 @@ fn file_in(folder: &Path) -> Box<dyn Destination> {
 fn what_was_handed_over_can_be_read_while_the_file_grows() {
     let mut running = Running::start(file_in, false);
     let mut ledger = Ledger::default();
-    running.tap.resume(&ledger, false);
+    running.tap.resume(&saved(&ledger));
     for input in [join(), lost(), lost()] {
         input.apply(&mut ledger);
         running.tap.push(unix_nanos(), input);
@@ -332,7 +360,7 @@ impl Destination for Full {
 
     fn ended(&mut self, _summary: &Summary, _bytes: u64) {}
 
-    fn tidy(&mut self, _now: u64, _current: Option<&Summary>) {}
+    fn tidy(&mut self, _now: u64, _current: Option<(&Summary, u64)>) {}
 
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
@@ -347,7 +375,7 @@ impl Destination for Full {
 fn a_full_disk_ends_the_recording_and_is_told_once() {
     let mut running = Running::start(|_folder| Box::new(Full(1000)), false);
     let mut ledger = Ledger::default();
-    running.tap.resume(&ledger, false);
+    running.tap.resume(&saved(&ledger));
     let mut number = 0;
     // Whether it has ended is seen with the next input.
     while running.tap.is_open() {
@@ -369,4 +397,118 @@ fn a_full_disk_ends_the_recording_and_is_told_once() {
     );
     let log = fs::read_to_string(running.folder.path().join("log")).unwrap();
     assert_eq!(log.matches(&failure).count(), 1, "{log}");
+}
+
+/// A disk on which there is room now and then, and the files on it.
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    room: Arc<Mutex<usize>>,
+    files: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut room = lock(&self.room);
+        *room = room
+            .checked_sub(bytes.len())
+            .ok_or(io::ErrorKind::StorageFull)?;
+        let mut files = lock(&self.files);
+        files.last_mut().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Destination for Disk {
+    fn begin(&mut self, _time: u64) -> Result<Box<dyn Write + Send>, OpenRecordingError> {
+        lock(&self.files).push(Vec::new());
+        Ok(Box::new(self.clone()))
+    }
+
+    fn is_full(&self, _bytes: u64, _age: Duration) -> bool {
+        false
+    }
+
+    fn ended(&mut self, _summary: &Summary, _bytes: u64) {}
+
+    fn tidy(&mut self, _now: u64, _current: Option<(&Summary, u64)>) {}
+
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("a disk")
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1))
+    }
+
+    fn abandon(&mut self) {
+        lock(&self.files).pop();
+    }
+}
+
+#[test]
+fn a_recording_goes_on_in_the_next_file_when_there_is_room_again() {
+    let disk = Disk::default();
+    *lock(&disk.room) = 2000;
+    let destination = disk.clone();
+    let mut running = Running::start(|_folder| Box::new(destination), false);
+    let mut ledger = Ledger::default();
+    let state = running.recorder.state();
+    let mut step = |running: &mut Running| {
+        // As the ledger thread does after each of its steps.
+        if running.tap.wants_state(false) {
+            running.tap.resume(&saved(&ledger));
+        }
+        for input in [join(), lost()] {
+            input.apply(&mut ledger);
+            running.tap.push(unix_nanos(), input);
+        }
+        running.recorder.state().files().flushed_files();
+        ledger.events()
+    };
+    let mut events = 0;
+    while state.failure().is_none() {
+        events = step(&mut running);
+        assert!(events < 5000, "it is never full");
+    }
+    let failure = state.failure().unwrap();
+    assert!(
+        failure.contains("is interrupted, and goes on when it can"),
+        "{failure}"
+    );
+    for _more in 0..20 {
+        step(&mut running);
+    }
+    assert_eq!(
+        lock(&disk.files).len(),
+        1,
+        "a file that cannot be begun is removed"
+    );
+    *lock(&disk.room) = 100 << 20;
+    while state.failure().is_some() {
+        step(&mut running);
+    }
+    let last = step(&mut running);
+    drop(running.tap);
+    assert!(running.recorder.finish());
+    drop(running.log);
+    let log = fs::read_to_string(running.folder.path().join("log")).unwrap();
+    assert_eq!(log.matches(&failure).count(), 1, "{log}");
+    assert_eq!(log.matches("goes on; ").count(), 1, "{log}");
+    let files = lock(&disk.files).clone();
+    assert_eq!(files.len(), 2);
+    let open = |file: &Vec<u8>| Recording::open(io::Cursor::new(file.clone())).unwrap();
+    let (first, second) = (open(&files[0]), open(&files[1]));
+    assert_eq!(second.damage(), None);
+    let (first, second) = (first.summary().clone(), second.summary().clone());
+    assert!(first.events <= events && second.missing_events > 0);
+    assert_eq!(first.events + second.missing_events, second.first_event);
+    assert_eq!(second.first_event + second.events, last);
 }

@@ -10,12 +10,24 @@ use tokio::sync::mpsc;
 /// Sends what is put into a queue, until nobody can put anything in any more.
 #[derive(Debug)]
 pub(crate) struct StreamBody {
+    first: Option<Bytes>,
     messages: mpsc::Receiver<Bytes>,
 }
 
 impl StreamBody {
     pub(super) fn new(messages: mpsc::Receiver<Bytes>) -> Self {
-        Self { messages }
+        Self {
+            first: None,
+            messages,
+        }
+    }
+
+    /// The same behind something that was taken from the queue already.
+    pub(crate) fn beginning_with(first: Bytes, messages: mpsc::Receiver<Bytes>) -> Self {
+        Self {
+            first: Some(first),
+            messages,
+        }
     }
 }
 
@@ -27,6 +39,9 @@ impl HttpBody for StreamBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         self.messages
             .poll_recv(context)
             .map(|message| message.map(|message| Ok(Frame::data(message))))

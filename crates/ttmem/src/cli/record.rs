@@ -1,6 +1,6 @@
 //! Options of what is recorded.
 
-use super::size;
+use super::{HttpOptions, size};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -94,10 +94,41 @@ impl RecordFileOptions {
     }
 }
 
+/// A recording of a server that runs.
+#[derive(Debug, Args)]
+pub(crate) struct RecordOptions {
+    /// The file to write; a recording that is there is replaced, nothing else is.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Record this process alone; the recording ends when it does.
+    #[arg(long, value_name = "PID", conflicts_with = "device", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+
+    /// Record the processes alone that use this device: its logical id, or its unique id in hex.
+    #[arg(long, value_name = "ID")]
+    pub(crate) device: Option<String>,
+
+    /// End after this time: 90s, 30m, 24h, 7d. Without it, Ctrl-C ends the recording.
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub(crate) duration: Option<Duration>,
+
+    /// End before the file gets larger than this; K, M and G are binary.
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    pub(crate) max_size: u64,
+
+    /// Leave names, paths and command lines out of the recording.
+    #[arg(long)]
+    pub(crate) redact: bool,
+
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
+}
+
 /// The page of a recording, as a file.
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// The recording.
+    /// The recording: a file, or a folder of `serve --record`.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

@@ -39,7 +39,7 @@ pub(crate) struct PrometheusOptions {
 /// Options of the commands that can look back.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct RecordedOptions {
-    /// Look at a recording in place of a server.
+    /// Look at a recording in place of a server: a file, or a folder of `serve --record`.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
@@ -65,6 +65,7 @@ impl Command {
             Self::Dump(options) => Some(&mut options.http),
             Self::Mark(options) => Some(&mut options.http),
             Self::Explain(options) => Some(&mut options.http),
+            Self::Record(options) => Some(&mut options.http),
             _others => None,
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// The recording, as `run --record` and `serve --record` make them.
+    /// The recording, as `run --record` and `record` make them, or a folder of `serve --record`.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

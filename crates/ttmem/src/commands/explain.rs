@@ -4,7 +4,8 @@ use super::reach::patiently;
 use crate::cli::ExplainOptions;
 use crate::exit::NothingFound;
 use crate::output::{Output, Screen};
-use crate::render;
+use crate::recording_file::Source;
+use crate::{render, report_file};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -14,11 +15,18 @@ use ttmem_api::{ApiClient, Failures, escape_json};
 /// Read at once: large logs are read once from end to end.
 const READ_BYTES: usize = 256 << 10;
 
-/// The failures of a log.
+/// Failures of a recording that are explained, the newest.
+const MOST_RECORDED: u32 = 64;
+
+/// The failures of a log, or of a recording.
 pub(super) fn of_log(path: &Path) -> Result<Failures> {
     if path == Path::new("-") {
         let log = BufReader::with_capacity(READ_BYTES, io::stdin().lock());
         return ttmem_explain::log::read(log).context("cannot read standard input");
+    }
+    if report_file::is_recorded(path) {
+        let source = Source::open(path)?;
+        return Ok(source.client().failures(MOST_RECORDED)?);
     }
     let name = path.display();
     let log = File::open(path).with_context(|| format!("cannot open {name}"))?;
@@ -57,6 +65,9 @@ pub(super) fn found(failures: &Failures, log: Option<&Path>) -> Result<(), Nothi
             } else {
                 log.display().to_string()
             };
+            if report_file::is_recorded(log) {
+                return Err(NothingFound(format!("nothing failed in {name}")));
+            }
             format!(
                 "no message about memory in {name}: nothing that TT-Metal prints when an \
                  allocation, a program or a trace does not fit"

@@ -5,6 +5,7 @@ mod dump;
 mod explain;
 mod fleet;
 pub(crate) mod reach;
+mod record;
 mod replay;
 mod serve;
 pub(crate) mod top;
@@ -73,6 +74,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Run(options) => return run::run(&options, cli.socket),
         Command::Check(options) => return check::run(&options, cli.socket),
         Command::Report(options) => report_file::run(&options)?,
+        Command::Record(options) => record::run(&options, cli.socket, Output::stdout())?,
         Command::Replay(options) => replay::run(&options, Output::stdout())?,
         Command::Env(options) => {
             let environment = run::environment(&options, cli.socket)?;

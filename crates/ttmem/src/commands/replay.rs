@@ -24,6 +24,7 @@ pub(super) fn run(options: &ReplayOptions, mut output: Output<impl Write>) -> Re
             hosts: options.http_host.clone(),
             shows_names: options.http_names,
         }),
+        draws_all: false,
     })?;
     output.print(&described(&options.file, replay.recording()))?;
     let url = replay.places().first();
@@ -40,7 +41,7 @@ pub(super) fn run(options: &ReplayOptions, mut output: Output<impl Write>) -> Re
 }
 
 /// What a recording has, in a few lines.
-fn described(file: &Path, recording: &Recording) -> String {
+pub(super) fn described(file: &Path, recording: &Recording) -> String {
     let nanos = recording
         .to
         .unix_nanos()

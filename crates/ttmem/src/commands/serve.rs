@@ -11,7 +11,8 @@ use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_server::log::{LogFileOptions, LogFormat, LogOptions, LogTarget};
 use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
 use ttmem_server::{
-    HttpConfig, LogConfig, Server, ServerConfig, Signals, SocketConfig, StartServerError,
+    HttpConfig, ListenError, LogConfig, Server, ServerConfig, Signals, SocketConfig,
+    StartServerError,
 };
 
 pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()> {
@@ -36,7 +37,7 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
 fn explained(error: StartServerError) -> anyhow::Error {
     let old_socket_taken = matches!(
         &error,
-        StartServerError::Bind(BindSocketError::Served { path, .. })
+        StartServerError::Listen(ListenError::Bind(BindSocketError::Served { path, .. }))
             if path == Path::new(LEGACY_SOCKET_PATH)
     );
     let error = anyhow::Error::new(error);

@@ -8,7 +8,7 @@ use crate::output::{Output, Screen, text_size};
 use crate::recording_file::Source;
 use anyhow::{Result, anyhow};
 use std::io::{IsTerminal, Write, stdin, stdout};
-use ttmem_api::{ApiClient, HttpUrl, Prometheus, Token};
+use ttmem_api::{ApiClient, HttpUrl, Prometheus, Timestamp, Token};
 use ttmem_tui::fleet::{FleetLeft, FleetOptions};
 use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
 
@@ -32,7 +32,7 @@ pub(super) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let (client, address) = (source.client().clone(), source.name().to_owned());
-    let at = options.recorded.at;
+    let at = options.recorded.at.map(|at| within(&client, at));
     let (theme, asks_background) = theme(&options.look);
     let export = match (options.json, options.csv) {
         (true, _) => Some(ExportForm::Json),
@@ -122,6 +122,25 @@ pub(super) fn run_fleet(
             return Ok(());
         }
     }
+}
+
+/// The instant of a recording that is nearest to one, which is said if it is another.
+fn within(client: &ApiClient, at: Timestamp) -> Timestamp {
+    // A server that has no recording says so where the instant is asked for.
+    let Ok(recording) = patiently(|| client.recording()) else {
+        return at;
+    };
+    let nearest = at.max(recording.from).min(recording.to);
+    if nearest != at {
+        // Whoever closed standard error does not want to know.
+        let _closed = writeln!(
+            std::io::stderr(),
+            "ttmem: the recording is from {} to {}: {nearest} is shown",
+            recording.from,
+            recording.to
+        );
+    }
+    nearest
 }
 
 /// Shows a server with the lines of something that runs beside it.

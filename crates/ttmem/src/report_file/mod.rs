@@ -46,7 +46,7 @@ pub(crate) fn write(recording: &Path, output: &Path) -> Result<()> {
             output.display()
         ));
     }
-    let source = Source::open(recording)?;
+    let source = Source::drawn(recording, true)?;
     let data = collect(&source.client().clone().with_timeout(PATIENCE))?;
     let instants = data.instants();
     let page = ttmem_server::report_page(&data.finish()?).ok_or_else(|| {
@@ -109,6 +109,11 @@ fn put(
         }
     }
     Ok(())
+}
+
+/// Whether a path is one of recordings: of a file, or of a folder.
+pub(crate) fn is_recorded(path: &Path) -> bool {
+    path.is_dir() || begins_as_a_recording(path)
 }
 
 fn begins_as_a_recording(path: &Path) -> bool {

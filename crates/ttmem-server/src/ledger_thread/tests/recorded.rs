@@ -100,7 +100,7 @@ fn a_recording_comes_to_the_same_ledger() {
     let path = folder.path().join("all.ttrec");
     let (prepared, tap) = prepared(&path, 1 << 30);
     let mut tested = Tested::recorded_by(vec![tap]);
-    let recorder = prepared.start(tested.log.handle(), || {}).unwrap();
+    let recorder = prepared.start(Some(tested.log.handle()), || {}).unwrap();
     live_through_a_lot(&mut tested);
     tested.send(HOSTILE, ProcessCommand::Depart(Departure::Ended, 11));
     tested.handle.retire(HOSTILE);
@@ -133,7 +133,7 @@ fn what_finds_no_room_is_counted_and_what_follows_is_exact() {
     // Nobody takes anything yet: most of it is too much.
     live_through_a_lot(&mut tested);
     let before = tested.thread.ledger.events();
-    let recorder = prepared.start(tested.log.handle(), || {}).unwrap();
+    let recorder = prepared.start(Some(tested.log.handle()), || {}).unwrap();
     // Each step looks whether there is room again.
     let mut extra = 0;
     while tested.thread.taps[0].is_missing() {
@@ -159,7 +159,7 @@ fn a_thread_that_ends_in_a_gap_leaves_the_state_that_it_ended_in() {
     let (prepared, tap) = prepared(&path, 1 << 10);
     let mut tested = Tested::recorded_by(vec![tap]);
     live_through_a_lot(&mut tested);
-    let recorder = prepared.start(tested.log.handle(), || {}).unwrap();
+    let recorder = prepared.start(Some(tested.log.handle()), || {}).unwrap();
     let summary = assert_same(tested, recorder, &path);
     assert_eq!(summary.gaps.len(), 1);
 }

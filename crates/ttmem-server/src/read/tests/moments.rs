@@ -3,6 +3,7 @@
 use super::hostility::{WATCHDOG, ended, exchange, refusal};
 use super::*;
 use crate::history::Sampler;
+use crate::recorder::StreamedRecordings;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ fn a_history_has_one_value_per_step() {
         ledger: ledger.clone(),
         histories,
         journal: Journal::default(),
+        recordings: StreamedRecordings::new(ledger.clone()),
     };
     let state = ReadState {
         live: Some(live),

@@ -2,6 +2,7 @@
 
 use super::hostility::{WATCHDOG, ended, exchange, refusal};
 use super::*;
+use crate::recorder::StreamedRecordings;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ impl Live {
             ledger: handle.clone(),
             histories: Histories::default(),
             journal: journal.clone(),
+            recordings: StreamedRecordings::new(handle.clone()),
         };
         let state = ReadState {
             live: Some(live),

@@ -42,9 +42,10 @@ fn ask(bytes: &[u8]) -> Result<Option<String>, RecordedError> {
             logical_id: device.facts.logical_id,
             capacity_bytes: None,
             class: Class::Dram,
+            gone: None,
         };
         let everybody = Audience::Everything;
-        if let Ok(timeline) = source.timeline(&over, GroupBy::Line, (50, everybody)) {
+        if let Ok(timeline) = source.timeline((&over, &[]), GroupBy::Line, (50, everybody)) {
             let sums = (0..timeline.total_max.len()).map(|step| {
                 let layers = timeline.series.iter().map(|layer| layer.values[step]);
                 layers.sum::<u64>() + timeline.other[step]
@@ -52,7 +53,7 @@ fn ask(bytes: &[u8]) -> Result<Option<String>, RecordedError> {
             assert!(sums.eq(timeline.total_max.iter().copied()));
         }
         let _unreadable = source.allocations(&over, (10, everybody));
-        let _unreadable = source.timeline(&over, GroupBy::Process, (MAX_POINTS, everybody));
+        let _unreadable = source.timeline((&over, &[]), GroupBy::Process, (MAX_POINTS, everybody));
     }
     Ok(recording.damage)
 }

@@ -1,8 +1,9 @@
 //! What is shown over time, against what a ledger had after every event.
 
 use super::*;
-use crate::recorded::{OverTime, Window};
+use crate::recorded::{OverTime, RecordedError, Window};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use ttmem_api::{Allocations, GroupBy, HexId, Rectangle, Timeline};
 use ttmem_event::Class;
 use ttmem_ledger::{Audience, BufferRow, DeviceKey, View};
@@ -69,6 +70,7 @@ fn over(window: Window, (key, logical_id): &(DeviceKey, u32), class: Class) -> O
         logical_id: *logical_id,
         capacity_bytes: None,
         class,
+        gone: None,
     }
 }
 
@@ -166,21 +168,54 @@ fn each_step_of_a_timeline_is_the_instant_at_which_most_was_held() {
         for device in keys(&instants) {
             for (class, points) in [(Class::Dram, 40), (Class::L1, 7), (Class::System, 1)] {
                 for window in windows(&instants) {
-                    let over = over(window, &device, class);
                     let how = (points, Audience::Everything);
-                    for source in [&one, &many] {
+                    // Drawn alone, and together with all that may be asked for next.
+                    let next: Vec<OverTime> = keys(&instants)
+                        .iter()
+                        .flat_map(|device| {
+                            let classes = [Class::System, Class::L1, Class::Dram];
+                            classes.map(|class| over(window, device, class))
+                        })
+                        .collect();
+                    let over = over(window, &device, class);
+                    for (source, next) in [(&one, &next[..]), (&many, &[])] {
                         source.recording().unwrap();
-                        let timeline = source.timeline(&over, GroupBy::Process, how).unwrap();
+                        let timeline = source.timeline((&over, next), GroupBy::Process, how);
+                        let timeline = timeline.unwrap();
                         assert!(timeline.total_max.len() <= points as usize);
                         check_timeline(&instants, &over, &timeline);
                         // What is kept is what was worked out.
-                        let again = source.timeline(&over, GroupBy::Process, how).unwrap();
-                        assert_eq!(again, timeline);
+                        let again = source.timeline((&over, &[]), GroupBy::Process, how);
+                        assert_eq!(again.unwrap(), timeline);
                     }
                 }
             }
         }
     }
+}
+
+#[test]
+fn nothing_is_worked_out_for_who_is_gone() {
+    let inputs = session(1, 200);
+    let instants = instants(&inputs);
+    let (_folder, one) = recorded(&inputs);
+    let device = keys(&instants).remove(0);
+    let gone = Arc::new(AtomicBool::new(true));
+    let over = OverTime {
+        gone: Some(Arc::clone(&gone)),
+        ..over(windows(&instants)[0], &device, Class::Dram)
+    };
+    let how = (40, Audience::Everything);
+    let given_up = one.timeline((&over, &[]), GroupBy::Line, how);
+    assert!(matches!(given_up, Err(RecordedError::Gone)));
+    assert!(matches!(
+        one.allocations(&over, how),
+        Err(RecordedError::Gone)
+    ));
+    // The next one finds nothing half done.
+    gone.store(false, Ordering::Relaxed);
+    let timeline = one.timeline((&over, &[]), GroupBy::Process, how).unwrap();
+    check_timeline(&instants, &over, &timeline);
 }
 
 /// Every buffer that lived in a window, as views after each event show them.

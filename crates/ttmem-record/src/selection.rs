@@ -1,0 +1,232 @@
+//! Recording a part of what a ledger is given: one process, or those that use one device.
+//!
+//! Inputs name processes by slots of the ledger that is recorded. The recording has a ledger of its own with
+//! fewer processes, in other slots, so that each input is left out or given its slot there. What a process
+//! did before it used the device is kept for a while; of one that did much before, a state is wanted.
+
+use crate::input::Input;
+use std::collections::HashMap;
+use std::sync::Arc;
+use ttmem_event::{Definition, Event};
+use ttmem_ledger::{DeviceKey, Ledger, Part};
+
+/// Inputs of a process that are kept until it uses the device, and of all such processes together.
+const MAX_EARLY: usize = 64;
+const MAX_ALL_EARLY: usize = 1 << 12;
+
+/// Events of an input that is kept so.
+const MAX_EARLY_EVENTS: usize = 256;
+
+/// A process of which nothing is recorded.
+#[derive(Debug)]
+struct Other {
+    visible_devices: Arc<str>,
+    /// All that came of it so far; none if that was too much.
+    early: Option<Vec<(u64, Input)>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Selection {
+    part: Part,
+    /// Free slots of the ledger that is recorded, as it gives them out, and how many it has.
+    free_slots: Vec<u32>,
+    slots: u32,
+    /// The slots of recorded processes there, and in the recording.
+    recorded: HashMap<u32, u32>,
+    others: HashMap<u32, Other>,
+    early: usize,
+    /// Events of processes that are to be recorded and are not, until the next state.
+    missing_events: u64,
+    wants_state: bool,
+}
+
+impl Selection {
+    pub(crate) fn new(part: Part) -> Self {
+        Self {
+            part,
+            free_slots: Vec::new(),
+            slots: 0,
+            recorded: HashMap::new(),
+            others: HashMap::new(),
+            early: 0,
+            missing_events: 0,
+            wants_state: false,
+        }
+    }
+
+    /// The ledger to go on from, made of the one that is recorded.
+    pub(crate) fn begin(&mut self, ledger: Ledger) -> Ledger {
+        let (free, slots) = ledger.slots();
+        (self.free_slots, self.slots) = (free.to_vec(), slots);
+        let processes: Vec<u32> = ledger.process_slots().collect();
+        let visible = |slot: &u32| Some(Arc::clone(&ledger.identity(*slot)?.visible_devices));
+        let mut visible: HashMap<u32, Arc<str>> = processes
+            .iter()
+            .filter_map(|slot| Some((*slot, visible(slot)?)))
+            .collect();
+        let ledger = ledger.part(&self.part);
+        // They keep their slots.
+        self.recorded = ledger.process_slots().map(|slot| (slot, slot)).collect();
+        visible.retain(|slot, _visible| !self.recorded.contains_key(slot));
+        let others = visible.into_iter().map(|(slot, visible_devices)| {
+            let early = None;
+            (
+                slot,
+                Other {
+                    visible_devices,
+                    early,
+                },
+            )
+        });
+        self.others = others.collect();
+        self.early = 0;
+        self.wants_state = false;
+        ledger
+    }
+
+    /// Whether the recording is to go on from a new state.
+    pub(crate) fn wants_state(&self) -> bool {
+        self.wants_state
+    }
+
+    /// Events that were missed until a state came.
+    pub(crate) fn take_missing(&mut self) -> u64 {
+        std::mem::take(&mut self.missing_events)
+    }
+
+    /// Whether the one process that is recorded is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.part, Part::Process { .. }) && self.recorded.is_empty()
+    }
+
+    /// What is to be recorded of an input, in the slots of `own`, with the times at which it came.
+    pub(crate) fn take(&mut self, time: u64, input: &Input, own: &Ledger) -> Vec<(u64, Input)> {
+        let process = match input {
+            Input::ConfigureDevice(_) => return Vec::new(),
+            Input::SetMark { .. } => return vec![(time, input.clone())],
+            Input::Join { .. } => return self.join(time, input, own),
+            Input::Depart { process, .. } => {
+                self.free_slots.push(*process);
+                *process
+            }
+            other => other.process().unwrap_or(u32::MAX),
+        };
+        if let Some(slot) = self.recorded.get(&process) {
+            let moved = input.moved_to(*slot);
+            if matches!(input, Input::Depart { .. }) {
+                self.recorded.remove(&process);
+            }
+            return vec![(time, moved)];
+        }
+        self.take_of_other(process, time, input, own)
+    }
+
+    fn join(&mut self, time: u64, input: &Input, own: &Ledger) -> Vec<(u64, Input)> {
+        let Input::Join { identity, .. } = input else {
+            return Vec::new();
+        };
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            self.slots - 1
+        });
+        if self.part.is_process(identity) {
+            self.recorded.insert(slot, own.next_slot());
+            return vec![(time, input.clone())];
+        }
+        let can_come = matches!(self.part, Part::Device(_)) && self.early < MAX_ALL_EARLY;
+        self.early += usize::from(can_come);
+        let other = Other {
+            visible_devices: Arc::clone(&identity.visible_devices),
+            early: can_come.then(|| vec![(time, input.clone())]),
+        };
+        self.others.insert(slot, other);
+        Vec::new()
+    }
+
+    fn take_of_other(
+        &mut self,
+        process: u32,
+        time: u64,
+        input: &Input,
+        own: &Ledger,
+    ) -> Vec<(u64, Input)> {
+        let Some(other) = self.others.get_mut(&process) else {
+            return Vec::new();
+        };
+        let is_wanted = uses(&self.part, &other.visible_devices, input);
+        let fits = input.event_count() <= MAX_EARLY_EVENTS && self.early < MAX_ALL_EARLY;
+        match &mut other.early {
+            Some(early) if is_wanted => {
+                let early = std::mem::take(early);
+                self.early -= early.len();
+                self.others.remove(&process);
+                let slot = own.next_slot();
+                self.recorded.insert(process, slot);
+                let all = early.into_iter().chain([(time, input.clone())]);
+                return all
+                    .map(|(time, input)| (time, input.moved_to(slot)))
+                    .collect();
+            }
+            Some(early) if fits && early.len() < MAX_EARLY => {
+                early.push((time, input.clone()));
+                self.early += 1;
+            }
+            Some(early) => {
+                self.early -= early.len();
+                other.early = None;
+            }
+            None => {}
+        }
+        if is_wanted {
+            self.wants_state = true;
+        }
+        if self.wants_state {
+            // Those of others, too: which of them are wanted the state will show.
+            self.missing_events += input.event_count() as u64;
+        }
+        if matches!(input, Input::Depart { .. })
+            && let Some(gone) = self.others.remove(&process)
+        {
+            self.early -= gone.early.map_or(0, |early| early.len());
+        }
+        Vec::new()
+    }
+}
+
+/// Whether a process uses the device from this input on.
+fn uses(part: &Part, visible_devices: &Arc<str>, input: &Input) -> bool {
+    let Part::Device(device) = part else {
+        return false;
+    };
+    let is_logical = |number: u32| {
+        let DeviceKey::Logical { visible, id } = device else {
+            return false;
+        };
+        visible == visible_devices && *id == number
+    };
+    let defines = |definitions: &[Definition]| {
+        let mut devices = definitions.iter();
+        devices.any(|definition| match definition {
+            Definition::Device(defined) => match defined.unique_id {
+                Some(id) => *device == DeviceKey::Unique(id),
+                None => is_logical(defined.logical_id),
+            },
+            _other => false,
+        })
+    };
+    let reports = |event: &Event| {
+        let number = event.kind.legacy_device();
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        number.is_some_and(is_logical)
+    };
+    match input {
+        Input::Define { definitions, .. } => defines(definitions),
+        // The state of an old client's process names devices by their numbers alone.
+        Input::Resync { resync, .. } => {
+            defines(&resync.definitions) || matches!(device, DeviceKey::Logical { .. })
+        }
+        Input::Apply(batch) => batch.events().iter().any(reports),
+        Input::ApplyPart { event, .. } => reports(event),
+        _other => false,
+    }
+}

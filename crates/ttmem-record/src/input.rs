@@ -191,7 +191,8 @@ impl Input {
         match self {
             Self::ConfigureDevice(_) | Self::Join { .. } | Self::SetMark { .. } => None,
             Self::Apply(batch) => Some(batch.process),
-            Self::SetState { process, .. }
+            Self::SetLabels { process, .. }
+            | Self::SetState { process, .. }
             | Self::Define { process, .. }
             | Self::ApplyPart { process, .. }
             | Self::Refuse { process, .. }
@@ -209,7 +210,8 @@ impl Input {
         match &mut moved {
             Self::ConfigureDevice(_) | Self::Join { .. } | Self::SetMark { .. } => {}
             Self::Apply(batch) => batch.process = slot,
-            Self::SetState { process, .. }
+            Self::SetLabels { process, .. }
+            | Self::SetState { process, .. }
             | Self::Define { process, .. }
             | Self::ApplyPart { process, .. }
             | Self::Refuse { process, .. }

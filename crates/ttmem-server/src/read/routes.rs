@@ -398,6 +398,7 @@ impl Context {
             state,
             who,
             device: String::new(),
+            gone: Arc::default(),
         })
     }
 

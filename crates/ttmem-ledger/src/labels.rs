@@ -10,17 +10,20 @@ pub const MAX_LABELS: usize = 16;
 const MAX_KEY_BYTES: usize = 32;
 const MAX_VALUE_CHARS: usize = 128;
 
+/// A key and its value.
+type Label = (Arc<str>, Arc<str>);
+
 /// Labels by their keys, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
-    by_key: Option<Arc<[(Arc<str>, Arc<str>)]>>,
+    by_key: Option<Arc<[Label]>>,
 }
 
 impl Labels {
     /// Those of some pairs that can be labels: of several with one key the last, and of too many the first by their keys.
     #[must_use]
     pub fn new<'t>(pairs: impl IntoIterator<Item = (&'t str, &'t str)>) -> Self {
-        let mut labels: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        let mut labels: Vec<Label> = Vec::new();
         for (key, value) in pairs {
             if !is_key(key) || value.is_empty() {
                 continue;
@@ -61,7 +64,7 @@ fn is_key(key: &str) -> bool {
 impl Codec for Labels {
     const NAME: &'static str = "Labels";
     fn put(&self, out: &mut Out) {
-        let labels: Vec<(Arc<str>, Arc<str>)> = self
+        let labels: Vec<Label> = self
             .by_key
             .iter()
             .flat_map(|labels| labels.to_vec())
@@ -73,7 +76,7 @@ impl Codec for Labels {
         if read.is_first_layout {
             return Some(Self::default());
         }
-        let labels: Vec<(Arc<str>, Arc<str>)> = read.get()?;
+        let labels: Vec<Label> = read.get()?;
         Some(Self::new(
             labels.iter().map(|(key, value)| (&**key, &**value)),
         ))

@@ -147,6 +147,8 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
         caches: CacheCounts::default(),
         dispatches: 5,
         trace_replays: 0,
+        failures: ttmem_api::FailureCounts::default(),
+        ring_stalls: 0,
         cb_headroom_bytes: None,
         failures: FailureCounts::default(),
         ring_stalls: 0,

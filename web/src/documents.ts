@@ -29,6 +29,11 @@ const RETRY = 2000;
 /** From an answer to the next request pass so many times the time that the answer took. */
 const PATIENCE = 9;
 
+/** No answer, or a server that has too much to do: the same request may be granted a moment later. */
+export function isPassing(error: SourceError): boolean {
+  return error.status === 0 || error.status === 429 || error.status === 503;
+}
+
 export class Documents {
   /** When the server answered last, by the page's own clock. */
   answeredAt: number | undefined;
@@ -123,8 +128,8 @@ export class Documents {
       this.answeredAt = performance.now();
     } catch (error) {
       entry.error = error instanceof SourceError ? error : new SourceError(0, "failed", String(error));
-      // A refusal is an answer; what was shown before belongs to another request.
-      if (entry.error.status !== 0 && entry.answered !== wanted) {
+      // A refusal is an answer, unless it only says not now; what was shown before belongs to another request.
+      if (!isPassing(entry.error) && entry.answered !== wanted) {
         entry.document = undefined;
         entry.answered = wanted;
       }
@@ -136,7 +141,9 @@ export class Documents {
     } else {
       // What takes the server long is asked for less often: looking must not cost what it looks at.
       const every = need.every === 0 ? 0 : Math.max(need.every ?? USUAL_INTERVAL, PATIENCE * (performance.now() - asked));
-      if (entry.error) this.schedule(entry, Math.max(RETRY, every));
+      // What did not come is waited for: not so long that nobody is there any more.
+      if (entry.error && isPassing(entry.error)) this.schedule(entry, RETRY);
+      else if (entry.error) this.schedule(entry, Math.max(RETRY, every));
       else if (every > 0 && !this.still && (this.at === null || need.timeless)) this.schedule(entry, every);
     }
     this.onChange();

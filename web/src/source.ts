@@ -43,7 +43,8 @@ export const token = {
   clear: (): void => sessionStorage.removeItem(TOKEN),
 };
 
-const ANSWER_TIMEOUT = 30_000;
+/** A little less than a connection may last: of a long recording the server needs some of it, and others may be before. */
+const ANSWER_TIMEOUT = 55_000;
 
 export class HttpSource implements Source {
   readonly kind = "http";

@@ -210,6 +210,24 @@ describe("of a state that stays as it is", () => {
     await tab.picture("failures-dark");
   });
 
+  test("a server that has too much to do keeps nobody from what was shown, and is asked again", async () => {
+    const tab = await open(demo.url);
+    await tab.go();
+    await tab.sees(".card", "DRAM");
+    const card = await tab.text(".card");
+    const body = JSON.stringify({ schema: 1, error: "busy", detail: "too many readers at once" });
+    await tab.page.route(/\/api\/v1\/snapshot/, (route) => route.fulfill({ status: 503, body, contentType: "application/json" }));
+    await tab.sees(".status", "too many readers at once");
+    // Another view, and other requests of it: what is known is shown there as well.
+    await tab.page.keyboard.press("6");
+    await tab.sees("h2", "buffers, ");
+    await tab.page.keyboard.press("1");
+    expect(await tab.text(".card")).toBe(card);
+    await tab.page.unroute(/\/api\/v1\/snapshot/);
+    await tab.sees(".status", "live");
+    tab.faults.length = 0;
+  });
+
   test("keys, help and the address", async () => {
     const tab = await open(demo.url);
     await tab.go();

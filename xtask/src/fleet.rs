@@ -4,9 +4,11 @@
 //! here, on loopback, against servers with planted causes: `tests/fleet`. The engines are taken out of Debian's
 //! packages without installing these, whose services would be started.
 
-use crate::command::{build_for_tests, root, run as run_command, target_dir};
+use crate::CannotRun;
+use crate::command::{build_for_tests, program, read, root, run as run_command, target_dir};
 use crate::environment::Environment;
 use crate::tool::unpacked;
+use anyhow::bail;
 use std::process::Command;
 
 /// Alerts, figures, dashboards and `ttmem fleet` on running engines.
@@ -33,6 +35,15 @@ fn script(name: &str) -> anyhow::Result<Command> {
             unpacked("victoria-metrics", "victoria-metrics")?,
         ),
     ];
+    let lay_over = ["--user", "--map-root-user", "--mount", "true"];
+    if engines.iter().any(|(_name, path)| path.is_absolute())
+        && let Err(error) = read(program("unshare").args(lay_over))
+    {
+        // An Alertmanager that is not installed finds its templates only in a name space of its own.
+        bail!(CannotRun(format!(
+            "no user namespaces here; install the package prometheus-alertmanager: {error:#}"
+        )));
+    }
     let folder = root().join("tests/fleet");
     let environment = Environment::provide("fleet", &folder.join("requirements.txt"))?;
     build_for_tests()?;

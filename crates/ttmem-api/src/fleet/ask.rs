@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::queries::{self, ROWS};
+use super::queries::{self, Figures, ROWS};
 use super::{Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, WeekSource};
 use crate::prometheus::{Labels, Sample};
 use crate::{MemoryClass, Prometheus, PrometheusError, SCHEMA, Timestamp};
@@ -25,6 +25,13 @@ impl Fleet {
         mut ask: impl FnMut(&str) -> Result<Vec<Sample>, E>,
     ) -> Result<Self, E> {
         let mut hosts = Hosts::default();
+        // Who has the rules has recorded this of every host that answers.
+        let recorded = ask(queries::RECORDED.used)?;
+        let (figures, source) = if recorded.is_empty() {
+            (queries::EXPOSED, WeekSource::Samples)
+        } else {
+            (queries::RECORDED, WeekSource::RecordingRules)
+        };
         for sample in ask(queries::UP)? {
             hosts.of(&sample).is_up = true;
         }
@@ -36,8 +43,8 @@ impl Fleet {
         let mut cut = false;
         for (query, kind) in [
             (queries::FAILING, FleetProblemKind::Failing),
-            (queries::FULL, FleetProblemKind::Full),
-            (queries::IN_PIECES, FleetProblemKind::Fragmented),
+            (figures.full, FleetProblemKind::Full),
+            (figures.in_pieces, FleetProblemKind::Fragmented),
             (queries::GROWING, FleetProblemKind::Growing),
             (queries::INCOMPLETE, FleetProblemKind::Incomplete),
         ] {
@@ -55,9 +62,9 @@ impl Fleet {
                 problems.push(problem(kind, &sample));
             }
         }
-        hosts.figures(&mut ask)?;
-        let week_source = hosts.week(&mut ask)?;
-        let devices = ask(queries::FULLEST)?;
+        hosts.figures(&mut ask, &figures)?;
+        hosts.week(&mut ask, &figures, source)?;
+        let devices = ask(figures.fullest)?;
         problems.sort_by(|one, other| {
             let rank = |problem: &FleetProblem| (problem.kind, problem.instance.clone());
             // Of one kind the worst first.
@@ -72,11 +79,11 @@ impl Fleet {
             time: moment(now),
             devices_known: hosts.0.values().map(|host| host.devices).sum(),
             hosts: hosts.in_order(&problems),
-            jobs: jobs(&mut ask, week_source)?,
+            jobs: jobs(&mut ask, source)?,
             devices: devices.iter().filter_map(device).collect(),
             problems,
             problems_cut: cut,
-            week_source,
+            week_source: source,
         })
     }
 }
@@ -96,17 +103,18 @@ impl Hosts {
     fn figures<E>(
         &mut self,
         ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+        figures: &Figures,
     ) -> Result<(), E> {
         for sample in ask(queries::DEVICES)? {
             self.of(&sample).devices = count(sample.value);
         }
-        for sample in ask(queries::CHARGED)? {
+        for sample in ask(figures.charged)? {
             self.of(&sample).dram_charged_bytes = Some(count(sample.value));
         }
-        for sample in ask(queries::CAPACITY)? {
+        for sample in ask(figures.capacity)? {
             self.of(&sample).dram_capacity_bytes = Some(count(sample.value));
         }
-        for sample in ask(queries::USED)? {
+        for sample in ask(figures.used)? {
             let share = Some(share(sample.value));
             let host = self.of(&sample);
             match &*sample.labels.class {
@@ -115,10 +123,10 @@ impl Hosts {
                 _other => {}
             }
         }
-        for sample in ask(queries::FRAGMENTED)? {
+        for sample in ask(figures.fragmented)? {
             self.of(&sample).dram_fragmented = Some(share(sample.value));
         }
-        for sample in ask(queries::GROWN_HOUR)? {
+        for sample in ask(figures.grown_hour)? {
             self.of(&sample).dram_grown_hour_bytes = Some(difference(sample.value));
         }
         for sample in ask(queries::GROWING_COUNT)? {
@@ -127,22 +135,19 @@ impl Hosts {
         Ok(())
     }
 
-    /// The figures of the week, from recording rules where there are any.
+    /// The figures of the week; what was in pieces is known where it was recorded.
     fn week<E>(
         &mut self,
         ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
-    ) -> Result<WeekSource, E> {
-        let mut source = WeekSource::RecordingRules;
-        let mut used = ask(queries::RECORDED_USED_WEEK)?;
-        if used.is_empty() {
-            source = WeekSource::Samples;
-            used = ask(queries::USED_WEEK)?;
-        } else {
+        figures: &Figures,
+        source: WeekSource,
+    ) -> Result<(), E> {
+        if source == WeekSource::RecordingRules {
             for sample in ask(queries::RECORDED_FRAGMENTED_WEEK)? {
                 self.of(&sample).dram_fragmented_week = Some(share(sample.value));
             }
         }
-        for sample in used {
+        for sample in ask(figures.used_week)? {
             let share = Some(share(sample.value));
             let host = self.of(&sample);
             match &*sample.labels.class {
@@ -151,13 +156,13 @@ impl Hosts {
                 _other => {}
             }
         }
-        for sample in ask(queries::GROWN_WEEK)? {
+        for sample in ask(figures.grown_week)? {
             self.of(&sample).dram_grown_week_bytes = Some(difference(sample.value));
         }
         for sample in ask(queries::FAILED_WEEK)? {
             self.of(&sample).failures_week = Some(count(sample.value));
         }
-        Ok(source)
+        Ok(())
     }
 
     /// Those with problems in the order of these, then the fullest.

@@ -1,7 +1,7 @@
 //! What Prometheus is asked, in PromQL.
 //!
-//! The expressions of `deploy/prometheus`, in terms of what servers expose: a Prometheus without these rules answers
-//! as well. Only a week of a large fleet wants them.
+//! Where the recording rules of `deploy/prometheus` are, by these; else by the same expressions in terms of what servers
+//! expose, so that a Prometheus without the rules answers as well. Of some thousand devices that takes it seconds.
 
 /// Rows that are asked for of a list that has no bound of its own.
 pub(super) const ROWS: usize = 500;
@@ -11,25 +11,50 @@ pub(super) const UP: &str = "max by (instance) (ttmem_up)";
 /// Targets that do not answer; which are ours is known by the name of their scrape job.
 pub(super) const ABSENT: &str = r#"max by (instance) (up{job=~".*ttmem.*"}) == 0"#;
 
-pub(super) const DEVICES: &str =
-    "count by (instance) (count by (instance, device) (ttmem_device_charged_bytes))";
+pub(super) const DEVICES: &str = r#"count by (instance) (count by (instance, device) (ttmem_device_charged_bytes{class="dram"}))"#;
 
-pub(super) const CHARGED: &str = r#"sum by (instance) (ttmem_device_charged_bytes{class="dram"})"#;
+/// What can be asked in two ways.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    pub(super) charged: &'static str,
+    pub(super) capacity: &'static str,
+    pub(super) used: &'static str,
+    pub(super) full: &'static str,
+    pub(super) fullest: &'static str,
+    pub(super) fragmented: &'static str,
+    pub(super) in_pieces: &'static str,
+    pub(super) grown_hour: &'static str,
+    pub(super) grown_week: &'static str,
+    pub(super) used_week: &'static str,
+}
 
-pub(super) const CAPACITY: &str =
-    r#"sum by (instance) (ttmem_device_capacity_bytes{class="dram"})"#;
+/// Of the recording rules.
+pub(super) const RECORDED: Figures = Figures {
+    charged: r#"sum by (instance) (instance_class:ttmem_charged_bytes:sum{class="dram"})"#,
+    capacity: r#"sum by (instance) (instance_class:ttmem_capacity_bytes:sum{class="dram"})"#,
+    used: "max by (instance, class) (instance_class:ttmem_used:max_ratio)",
+    full: "topk(500, instance_device_class:ttmem_used:ratio >= 0.95)",
+    fullest: r#"topk(50, instance_device_class:ttmem_used:ratio{class=~"dram|l1"} > 0)"#,
+    fragmented: r#"max by (instance) (instance_class:ttmem_fragmented:max_ratio{class="dram"})"#,
+    in_pieces: "topk(500, instance_device_class:ttmem_fragmented:ratio > 0.75)",
+    grown_hour: r#"sum by (instance) (instance_class:ttmem_charged_bytes:sum{class="dram"}) - sum by (instance) (instance_class:ttmem_charged_bytes:sum{class="dram"} offset 1h)"#,
+    grown_week: r#"sum by (instance) (instance_class:ttmem_charged_bytes:sum{class="dram"}) - sum by (instance) (instance_class:ttmem_charged_bytes:sum{class="dram"} offset 1w)"#,
+    used_week: "max by (instance, class) (max_over_time(instance_class:ttmem_used:max_ratio[1w]))",
+};
 
-pub(super) const USED: &str = "max by (instance, class) \
-     (1 - ttmem_device_free_bytes / (ttmem_device_capacity_bytes > 0))";
-
-pub(super) const FULL: &str = "topk(500, \
-     1 - ttmem_device_free_bytes / (ttmem_device_capacity_bytes > 0) >= 0.95)";
-
-pub(super) const FULLEST: &str = r#"topk(50, 1 - ttmem_device_free_bytes{class=~"dram|l1"} / (ttmem_device_capacity_bytes > 0) > 0)"#;
-
-pub(super) const FRAGMENTED: &str = r#"max by (instance) (1 - ttmem_device_largest_fit_bytes{class="dram"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50))"#;
-
-pub(super) const IN_PIECES: &str = r#"topk(500, 1 - ttmem_device_largest_fit_bytes{class=~"dram|l1"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50) > 0.75)"#;
+/// Of what servers expose. The week is exact while the capacity does not change.
+pub(super) const EXPOSED: Figures = Figures {
+    charged: r#"sum by (instance) (ttmem_device_charged_bytes{class="dram"})"#,
+    capacity: r#"sum by (instance) (ttmem_device_capacity_bytes{class="dram"})"#,
+    used: "max by (instance, class) (1 - ttmem_device_free_bytes / (ttmem_device_capacity_bytes > 0))",
+    full: "topk(500, 1 - ttmem_device_free_bytes / (ttmem_device_capacity_bytes > 0) >= 0.95)",
+    fullest: r#"topk(50, 1 - ttmem_device_free_bytes{class=~"dram|l1"} / (ttmem_device_capacity_bytes > 0) > 0)"#,
+    fragmented: r#"max by (instance) (1 - ttmem_device_largest_fit_bytes{class="dram"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50))"#,
+    in_pieces: r#"topk(500, 1 - ttmem_device_largest_fit_bytes{class=~"dram|l1"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50) > 0.75)"#,
+    grown_hour: r#"sum by (instance) (ttmem_device_charged_bytes{class="dram"}) - sum by (instance) (ttmem_device_charged_bytes{class="dram"} offset 1h)"#,
+    grown_week: r#"sum by (instance) (ttmem_device_charged_bytes{class="dram"}) - sum by (instance) (ttmem_device_charged_bytes{class="dram"} offset 1w)"#,
+    used_week: "max by (instance, class) (1 - min_over_time(ttmem_device_free_bytes[1w]) / (max_over_time(ttmem_device_capacity_bytes[1w]) > 0))",
+};
 
 /// By the server's own count: it begins at 0 with the server, so that `increase` sees the first one.
 pub(super) const FAILING: &str =
@@ -43,17 +68,6 @@ pub(super) const GROWING_COUNT: &str =
     "count by (instance) (ttmem_process_growth_per_mark_bytes > 0)";
 
 pub(super) const INCOMPLETE: &str = "max by (instance) (ttmem_incomplete_processes) > 0";
-
-pub(super) const GROWN_HOUR: &str = r#"sum by (instance) (ttmem_device_charged_bytes{class="dram"}) - sum by (instance) (ttmem_device_charged_bytes{class="dram"} offset 1h)"#;
-
-pub(super) const GROWN_WEEK: &str = r#"sum by (instance) (ttmem_device_charged_bytes{class="dram"}) - sum by (instance) (ttmem_device_charged_bytes{class="dram"} offset 1w)"#;
-
-pub(super) const RECORDED_USED_WEEK: &str =
-    "max by (instance, class) (max_over_time(instance_class:ttmem_used:max_ratio[1w]))";
-
-/// Where nothing was recorded: exact while the capacity does not change.
-pub(super) const USED_WEEK: &str = "max by (instance, class) (1 - \
-     min_over_time(ttmem_device_free_bytes[1w]) / (max_over_time(ttmem_device_capacity_bytes[1w]) > 0))";
 
 pub(super) const RECORDED_FRAGMENTED_WEEK: &str = r#"max by (instance) (max_over_time(instance_class:ttmem_fragmented:max_ratio{class="dram"}[1w]))"#;
 

@@ -63,9 +63,9 @@ fn the_worst_problem_and_its_host_come_first() {
             queries::FAILING,
             vec![sample(&[("instance", sick), ("device", "0")], 2.1)],
         ),
-        (queries::FULL, vec![full]),
+        (queries::EXPOSED.full, vec![full]),
         (
-            queries::USED,
+            queries::EXPOSED.used,
             vec![used("idle:1", 0.1), used("busy:1", 0.5), used(sick, 1.2)],
         ),
     ]);
@@ -85,11 +85,14 @@ fn the_worst_problem_and_its_host_come_first() {
 #[test]
 fn a_week_is_of_recording_rules_where_there_are_any() {
     let recorded = vec![sample(&[("instance", "a:1"), ("class", "l1")], 0.5)];
-    let fleet = made(&[(queries::RECORDED_USED_WEEK, recorded)]);
+    let fleet = made(&[
+        (queries::RECORDED.used, recorded.clone()),
+        (queries::RECORDED.used_week, recorded),
+    ]);
     assert_eq!(fleet.week_source, WeekSource::RecordingRules);
     assert_eq!(fleet.hosts[0].l1_used_week, Some(0.5));
     let raw = vec![sample(&[("instance", "a:1"), ("class", "dram")], 0.25)];
-    let fleet = made(&[(queries::USED_WEEK, raw)]);
+    let fleet = made(&[(queries::EXPOSED.used_week, raw)]);
     assert_eq!(fleet.week_source, WeekSource::Samples);
     assert_eq!(fleet.hosts[0].dram_used_week, Some(0.25));
 }
@@ -124,11 +127,11 @@ fn jobs_are_put_together_of_their_classes() {
 fn absurd_figures_are_bounded() {
     let at = [("instance", "a:1")];
     let fleet = made(&[
-        (queries::CHARGED, vec![sample(&at, -7.0)]),
-        (queries::CAPACITY, vec![sample(&at, 1e300)]),
-        (queries::GROWN_HOUR, vec![sample(&at, -1e300)]),
+        (queries::EXPOSED.charged, vec![sample(&at, -7.0)]),
+        (queries::EXPOSED.capacity, vec![sample(&at, 1e300)]),
+        (queries::EXPOSED.grown_hour, vec![sample(&at, -1e300)]),
         (
-            queries::FULL,
+            queries::EXPOSED.full,
             vec![sample(&[("instance", "a:1"), ("class", "new")], 0.99)],
         ),
     ]);

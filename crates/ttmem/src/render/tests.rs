@@ -70,6 +70,8 @@ pub(crate) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapsho
 pub(crate) fn device(id: u32, eighths: u64) -> Device {
     let dram_bytes = 12 * GIB / 8 * eighths;
     Device {
+        failures: ttmem_api::FailureCounts::default(),
+        ring_stalls: 0,
         id,
         unique_id: Some(HexId(0x1234_5678_9abc_0000 + u64::from(id))),
         scope: None,

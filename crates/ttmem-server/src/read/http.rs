@@ -148,7 +148,9 @@ impl From<RecordedError> for Refusal {
     fn from(error: RecordedError) -> Self {
         match error {
             RecordedError::Nothing => Self::unknown("no_recording", error),
-            RecordedError::Busy | RecordedError::Gone => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error),
+            RecordedError::Busy | RecordedError::Gone => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error)
+            }
             RecordedError::Read(ReadError::Io(_)) => Self::internal(error.in_words()),
             RecordedError::Read(_) | RecordedError::Open { .. } => {
                 Self::unknown("unreadable", error.in_words())

@@ -43,6 +43,10 @@ impl RecordedFiles for NamedFiles {
         let files = paths.filter(|path| path.extension().is_some_and(|end| end == EXTENSION));
         let mut files: Vec<PathBuf> = files.take(MAX_FILES).collect();
         files.sort();
+        if files.is_empty() {
+            // It is refused as what it is.
+            files.push(self.0.clone());
+        }
         files
     }
 }

@@ -219,9 +219,9 @@ impl RecorderThread {
                 Ok(())
             }
             Item::Flush(request) => {
-                self.flush()?;
+                let flushed = self.flush();
                 self.shared.queue.note_flushed(request);
-                Ok(())
+                flushed
             }
         }
     }
@@ -265,11 +265,16 @@ impl RecorderThread {
         if !is_full || !writer.ledger().can_save() {
             return Ok(());
         }
+        // What is collected is written first: an error leaves the writer where its figures are found.
+        self.flush()?;
         let Some(writer) = self.writer.take() else {
             return Ok(());
         };
-        let finished = writer.finish()?;
-        self.destination.ended(&finished.summary, finished.bytes);
+        let (summary, bytes) = (writer.summary().clone(), writer.bytes());
+        let finished = writer.finish();
+        let bytes = finished.as_ref().map_or(bytes, |finished| finished.bytes);
+        self.destination.ended(&summary, bytes);
+        let finished = finished?;
         let out = self.begin(time)?;
         let options = self.options.clone();
         let writer = Writer::after(out, options, time, finished)?;

@@ -199,6 +199,7 @@ fn nothing_is_worked_out_for_who_is_gone() {
     let inputs = session(1, 200);
     let instants = instants(&inputs);
     let (_folder, one) = recorded(&inputs);
+    one.recording().unwrap();
     let device = keys(&instants).remove(0);
     let gone = Arc::new(AtomicBool::new(true));
     let over = OverTime {

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import type { BufferGroups, Recording } from "../../src/api";
 import { clock, counted, count, seconds, stamp } from "../../src/format";
-import { MOST_TASK_MILLIS, launch, remove, Replay, scenario, SOAK_MINUTES, Tab, tasks, temporary, TTMEM } from "./harness";
+import { MOST_TASK_MILLIS, launch, remove, Replay, scenario, SOAK_MINUTES, Tab, tasks, temporary, TTMEM, until } from "./harness";
 
 const MINUTES = Math.min(SOAK_MINUTES, 10);
 const ROUNDS = MINUTES > 0 ? 800 : 4;
@@ -82,8 +82,12 @@ async function look(tab: Tab, instant: (share: number) => string): Promise<void>
   }
   for (const [place, view] of ["overview", "device?class=dram&window=0", "map?class=dram&mode=time", "map?class=l1&mode=now", "buffers?show=flame", "events", "programs", "leaks", "buffers?show=list"].entries()) {
     const at = instant((place + 1) / 10);
-    await tab.page.evaluate((hash) => (location.hash = hash), `#/${view}${view.includes("?") ? "&" : "?"}at=${encodeURIComponent(at)}`);
-    await tab.sees("footer output", clock(at, undefined, true).slice(11));
+    const hash = `#/${view}${view.includes("?") ? "&" : "?"}at=${encodeURIComponent(at)}`;
+    // The page writes its own address a moment after the slider was moved, which may be over this one.
+    await until("the instant", async () => {
+      await tab.page.evaluate((wanted) => (location.hash = wanted), hash);
+      return (await tab.text("footer output")).includes(clock(at, undefined, true).slice(11));
+    });
     await tab.page.waitForTimeout(250);
   }
 }

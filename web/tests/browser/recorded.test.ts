@@ -134,7 +134,9 @@ describe("of a recording", () => {
 
   test("a slider moves the cursor without a request for every pixel", async () => {
     await open("#/buffers");
-    await tab.sees("h2", "buffer");
+    // Before it is known what was recorded, a slider has no time to move in.
+    await tab.sees("footer output", shown(recording.to));
+    await tab.sees("h2", "buffers, ");
     const before = tab.requests.length;
     await tab.page.locator("footer input[type=range]").evaluate((input: HTMLInputElement) => {
       for (let value = 0; value < 1000; value += 2) {

@@ -70,8 +70,6 @@ pub(crate) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapsho
 pub(crate) fn device(id: u32, eighths: u64) -> Device {
     let dram_bytes = 12 * GIB / 8 * eighths;
     Device {
-        failures: ttmem_api::FailureCounts::default(),
-        ring_stalls: 0,
         id,
         unique_id: Some(HexId(0x1234_5678_9abc_0000 + u64::from(id))),
         scope: None,
@@ -149,8 +147,6 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
         caches: CacheCounts::default(),
         dispatches: 5,
         trace_replays: 0,
-        failures: ttmem_api::FailureCounts::default(),
-        ring_stalls: 0,
         cb_headroom_bytes: None,
         failures: FailureCounts::default(),
         ring_stalls: 0,

@@ -9,6 +9,8 @@ const TELLS_HOLDERS: (u32, u32) = (2, 5);
 const DRIVER: &str =
     "install the driver: packages are at https://github.com/tenstorrent/tt-kmd/releases";
 
+const KERNEL: &str = "the kernel's messages say more: `sudo dmesg | grep -i tenstorrent`";
+
 pub(super) fn checks(machine: &Machine, devices: &Reading<Vec<Device>>) -> Vec<Check> {
     let cards = machine.cards.as_ref().map_or(0, Vec::len);
     let found = devices.as_deref().unwrap_or_default();
@@ -45,7 +47,8 @@ fn driver(machine: &Machine, cards: usize) -> Check {
         Err(error) => check(
             State::Warning,
             format!("its version cannot be read: {error}"),
-        ),
+        )
+        .with(KERNEL),
     }
 }
 
@@ -68,12 +71,13 @@ fn listed(devices: &Reading<Vec<Device>>, cards: usize) -> Check {
         Err(error) => check(
             State::Problem,
             format!("the driver's list cannot be read: {error}"),
-        ),
+        )
+        .with(KERNEL),
         Ok(devices) if devices.len() < cards => check(
             State::Problem,
             format!("cards: {cards}, but the driver has taken {}", devices.len()),
         )
-        .with("the kernel's messages say why: `sudo dmesg | grep -i tenstorrent`"),
+        .with(KERNEL),
         Ok(devices) if devices.is_empty() => check(State::Info, "the driver has none".to_owned()),
         Ok(devices) => {
             let kinds = devices.iter().map(|device| match &device.card_type {

@@ -85,6 +85,14 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
         | Ok(_) => None,
         Err(error) => Some(format!("{}: {error}", file.path.display())),
     });
+    let others: Vec<String> = others.collect();
+    let is_odd = !others.is_empty();
+    if is_odd {
+        remedies.push(
+            "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, remove it"
+                .to_owned(),
+        );
+    }
     parts.extend(others);
     let read = || {
         files
@@ -112,10 +120,10 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             first.path.display()
         ));
     }
-    let state = match (remedies.is_empty(), denied == remedies.len()) {
-        (true, _) if parts.len() == 1 => State::Ok,
-        (false, _) if unknown == 0 && stale.is_empty() => State::Info,
-        _ => State::Warning,
+    let state = match (denied, is_odd || unknown > 0 || !stale.is_empty()) {
+        (_, true) => State::Warning,
+        (0, false) => State::Ok,
+        (_, false) => State::Info,
     };
     let check = check(state, parts.join("; "));
     match remedies.is_empty() {

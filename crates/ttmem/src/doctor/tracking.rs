@@ -23,7 +23,10 @@ pub(super) fn checks(socket: Option<PathBuf>) -> Vec<Check> {
                 "`ttmem run` needs none; `ttmem serve` starts one, `ttmem service install` has systemd keep one",
             ));
         }
-        Err(error) => checks.push(Check::new("server", State::Problem, format!("{error:#}"))),
+        Err(error) => {
+            let check = Check::new("server", State::Problem, format!("{error:#}"));
+            checks.push(check.with("--socket names another server; `ttmem serve` starts one"));
+        }
     }
     checks.push(library());
     checks
@@ -40,7 +43,8 @@ fn trust(socket: &Path) -> Check {
             return check(
                 State::Warning,
                 format!("whose server it is cannot be asked: {error}"),
-            );
+            )
+            .with("it may just have ended: `ttmem status` asks it again");
         }
     };
     let own = rustix::process::geteuid().as_raw();

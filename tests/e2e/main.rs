@@ -12,6 +12,7 @@ mod clients;
 mod deaths;
 mod defects;
 mod demo;
+mod doctor;
 mod explain;
 mod faults;
 mod fleet;

@@ -71,6 +71,7 @@ const RULES: &[Rule] = {
             &[],
         ),
         ("ttmem-api", Only(&[]), &[]),
+        ("ttmem-host", Only(&["ttmem-event"]), NOT_IN_A_VIEWER),
         ("ttmem-explain", Only(&["ttmem-api"]), NOT_IN_A_VIEWER),
         (
             "ttmem-server",

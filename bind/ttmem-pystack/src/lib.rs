@@ -30,3 +30,9 @@ mod tests;
 
 pub use interpreter::{Interpreter, Unsupported};
 pub use walk::{Fingerprint, Frame};
+
+/// Whether the frames of CPython 3.`minor` are known.
+#[must_use]
+pub fn reads_lines_of(minor: u32) -> bool {
+    layout::Layout::of(minor).is_some()
+}

@@ -29,3 +29,4 @@ mod trust;
 pub use config::{ClockChoice, Config};
 pub use own_account::{AskError, Question};
 pub use tracker::{FlushError, Statistics, Tracker};
+pub use trust::is_trusted;

@@ -25,7 +25,8 @@ const LONGEST_USERS: usize = 4 << 20;
 ///
 /// Never that of a user without a mapping into our namespace: it may be anybody, even if we have none
 /// ourselves.
-pub(crate) fn is_trusted(server: u32, own: u32, named: Option<u32>) -> bool {
+#[must_use]
+pub fn is_trusted(server: u32, own: u32, named: Option<u32>) -> bool {
     !uid::is_overflow(server)
         && (server == own || server == 0 || Some(server) == named || names(server))
 }

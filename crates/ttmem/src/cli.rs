@@ -153,6 +153,10 @@ pub(crate) enum Command {
     Load(LoadOptions),
     /// Have systemd run a server of yours.
     Service(ServiceOptions),
+    /// Check what of this machine is as it has to be, and say what to do about the rest.
+    ///
+    /// Nothing is changed and no device is opened.
+    Doctor(DoctorOptions),
     /// One process of `load`.
     #[command(hide = true)]
     LoadClient(LoadClientOptions),
@@ -379,6 +383,17 @@ pub(crate) enum ServiceAction {
     Status,
     /// Stop it and remove the unit.
     Uninstall,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOptions {
+    /// Print one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Look at a copy of another machine's /sys, /proc and /dev below this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

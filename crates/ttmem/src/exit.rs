@@ -32,6 +32,10 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
         "`check`: the command failed by itself; standard error has its code",
     ),
     (
+        NEEDS_ATTENTION,
+        "`doctor`: something on this machine does not work",
+    ),
+    (
         CANNOT_START,
         "`run` and `check`: the command cannot be started",
     ),
@@ -47,6 +51,7 @@ const NOTHING_FOUND: u8 = 5;
 pub(crate) const ABOVE_BASELINE: u8 = 6;
 /// One code whatever the program's was: any of ours may be a program's as well.
 pub(crate) const PROGRAM_FAILED: u8 = 7;
+pub(crate) const NEEDS_ATTENTION: u8 = 8;
 /// What a shell ends with for a command that it may not or cannot start.
 const CANNOT_START: u8 = 126;
 /// What a shell ends with for a command that is not there.

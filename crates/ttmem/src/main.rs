@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+mod doctor;
 mod embedded;
 mod exit;
 mod interrupt;

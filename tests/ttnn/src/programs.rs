@@ -52,7 +52,7 @@ const fn on_any(name: &'static str) -> Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 32] = [
+pub const PROGRAMS: [Program; 33] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -81,6 +81,7 @@ pub const PROGRAMS: [Program; 32] = [
     on_any("own_account"),
     on_any("checked"),
     on_any("ranks"),
+    on_any("upstream_counters"),
     Program {
         name: "sub_meshes",
         needs_mesh: true,

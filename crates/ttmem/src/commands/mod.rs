@@ -17,7 +17,7 @@ use crate::cli::{Cli, Command};
 use crate::exit::UsageError;
 use crate::output::{Output, Screen};
 use crate::recording_file::Source;
-use crate::{check, config, demo, load, manual, report_file, run, service};
+use crate::{check, config, demo, doctor, load, manual, report_file, run, service};
 use anyhow::Result;
 use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
@@ -87,6 +87,14 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Service(options) => {
             let variable = |name: &str| std::env::var_os(name);
             printed(|output| service::run(options.action, variable, output))?;
+        }
+        Command::Doctor(options) => {
+            let mut code = ExitCode::SUCCESS;
+            printed(|output| {
+                code = doctor::run(&options, cli.socket, screen, output)?;
+                Ok(())
+            })?;
+            return Ok(code);
         }
         Command::GenerateManual(options) => manual::generate(&options.folder)?,
         Command::Demo(options) => demo::run(&options, screen)?,

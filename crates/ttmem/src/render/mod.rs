@@ -6,6 +6,7 @@
 //! anyone who could bind the socket.
 
 mod devices;
+mod doctor;
 mod dump;
 mod explained;
 mod fleet;
@@ -20,6 +21,7 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use doctor::{DoctorLine, doctor};
 pub(crate) use dump::{Dump, DumpRow};
 pub(crate) use explained::explained;
 pub(crate) use fleet::fleet;

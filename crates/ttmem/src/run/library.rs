@@ -21,7 +21,7 @@ const INSTALLED_PLACES: usize = 3;
 const SEPARATORS: &[u8] = b": ";
 
 /// The library that was named, or the one of this program.
-pub(super) fn find(named: Option<&Path>) -> Result<PathBuf> {
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     let places = match named {
         Some(path) => vec![path.to_owned()],
         None => places(&std::env::current_exe()?),

@@ -15,6 +15,7 @@ mod watch;
 
 pub(crate) use child::{Ended, StartChildError};
 pub(crate) use contents::PeakOfClass;
+pub(crate) use library::find as attach_library;
 pub(crate) use ranks::Ranks;
 pub(crate) use report::{DeviceUse, Region, Report, command_line};
 

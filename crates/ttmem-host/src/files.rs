@@ -1,0 +1,321 @@
+//! Reading small files that may fail, lie or hang.
+//!
+//! A file of sysfs is answered by a driver, and a driver may wait for firmware that no longer runs.
+//! So a thread of its own reads, and who asks waits for a deadline only: a read that hangs is left
+//! behind with its thread, what comes after it is read by another, and until the first comes back its
+//! file is not asked for again. How many may hang is bounded.
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A value, or why there is none.
+pub type Reading<T> = Result<T, Unread>;
+
+/// How long one file may take: files of sysfs take microseconds.
+const DEADLINE: Duration = Duration::from_millis(200);
+
+/// How many reads may hang at once; then nothing is read until one of them comes back.
+const MOST_STUCK: usize = 16;
+
+/// No file that is read here is longer.
+const LONGEST_TEXT: usize = 1 << 20;
+
+/// No folder that is listed here has more entries; more are left out.
+const MOST_NAMES: usize = 1 << 16;
+
+/// How many answers a thread may be ahead of who asks.
+const ANSWERS_AHEAD: usize = 64;
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// There is no such file: the firmware, or this version of the driver, does not report it (yet).
+    Missing,
+    /// This user may not read it.
+    Denied,
+    /// The device went away (ENODEV).
+    Detached,
+    /// The hardware has not reported it (ENODATA).
+    NoData,
+    /// It did not come in time.
+    Hung,
+    /// Something else than a file, or than a value of its kind.
+    Malformed(String),
+    /// Any other error of the system.
+    Failed(i32),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => formatter.write_str("not reported"),
+            Self::Denied => formatter.write_str("permission denied"),
+            Self::Detached => formatter.write_str("the device is detached"),
+            Self::NoData => formatter.write_str("no data from the hardware"),
+            Self::Hung => formatter.write_str("reading it hangs"),
+            Self::Malformed(found) => write!(formatter, "not understood: {found}"),
+            Self::Failed(code) => {
+                write!(formatter, "{}", io::Error::from_raw_os_error(*code))
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Self::Missing,
+            Some(Errno::ACCESS | Errno::PERM) => Self::Denied,
+            Some(Errno::NODEV | Errno::NXIO) => Self::Detached,
+            Some(Errno::NODATA) => Self::NoData,
+            Some(other) => Self::Failed(other.raw_os_error()),
+            None => Self::Malformed(error.to_string()),
+        }
+    }
+}
+
+/// One thing to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Text(PathBuf),
+    Names(PathBuf),
+    Link(PathBuf),
+}
+
+/// What was read: one text, one target, or many names.
+type Answer = io::Result<Vec<String>>;
+
+/// Who is asked; tests have one that fails in every way.
+pub(crate) trait Source: Send + Sync {
+    fn ask(&self, ask: &Ask) -> Answer;
+}
+
+/// The files themselves.
+struct Kernel;
+
+impl Source for Kernel {
+    fn ask(&self, ask: &Ask) -> Answer {
+        match ask {
+            Ask::Text(path) => Ok(vec![text(path)?]),
+            Ask::Link(path) => {
+                let target = std::fs::read_link(path)?;
+                Ok(vec![target.to_string_lossy().into_owned()])
+            }
+            Ask::Names(path) => {
+                let mut names = Vec::new();
+                for entry in std::fs::read_dir(path)?.take(MOST_NAMES) {
+                    names.push(entry?.file_name().to_string_lossy().into_owned());
+                }
+                Ok(names)
+            }
+        }
+    }
+}
+
+/// The text of a regular file, at most so much of it.
+fn text(path: &Path) -> io::Result<String> {
+    let bytes = bytes(path, OFlags::empty(), LONGEST_TEXT)?;
+    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
+/// What a regular file has, at most `longest`; opening it neither waits nor takes a terminal.
+pub(crate) fn bytes(path: &Path, flags: OFlags, longest: usize) -> io::Result<Vec<u8>> {
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("no regular file"));
+    }
+    let mut found = Vec::new();
+    let mut part = [0; 16 << 10];
+    while found.len() < longest {
+        let room = part.len().min(longest - found.len());
+        match rustix::io::read(&file, &mut part[..room]) {
+            Ok(0) => break,
+            Ok(count) => found.extend_from_slice(&part[..count]),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// A thread that reads.
+struct Worker {
+    asks: SyncSender<Vec<Ask>>,
+    answers: Receiver<Answer>,
+    thread: JoinHandle<()>,
+}
+
+/// A read that has not come back.
+struct Stuck {
+    ask: Ask,
+    thread: JoinHandle<()>,
+}
+
+/// Reads files, each within its deadline.
+pub struct Reader {
+    source: Arc<dyn Source>,
+    deadline: Duration,
+    worker: Option<Worker>,
+    stuck: Vec<Stuck>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Reader");
+        shown
+            .field("stuck", &self.stuck.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::with_deadline(DEADLINE)
+    }
+}
+
+impl Reader {
+    /// A reader that waits so long for one file.
+    #[must_use]
+    pub fn with_deadline(deadline: Duration) -> Self {
+        Self::of(Arc::new(Kernel), deadline)
+    }
+
+    pub(crate) fn of(source: Arc<dyn Source>, deadline: Duration) -> Self {
+        Self {
+            source,
+            deadline,
+            worker: None,
+            stuck: Vec::new(),
+        }
+    }
+
+    /// How many reads hang now.
+    #[must_use]
+    pub fn stuck(&self) -> usize {
+        let hanging = |stuck: &&Stuck| !stuck.thread.is_finished();
+        self.stuck.iter().filter(hanging).count()
+    }
+
+    /// A file without the space at its end.
+    pub fn text(&mut self, path: PathBuf) -> Reading<String> {
+        self.first(Ask::Text(path))
+    }
+
+    /// The texts of some files, in their order.
+    pub fn texts(&mut self, paths: Vec<PathBuf>) -> Vec<Reading<String>> {
+        let answers = self.all(paths.into_iter().map(Ask::Text).collect());
+        answers.into_iter().map(only).collect()
+    }
+
+    /// Where a link leads.
+    pub fn link(&mut self, path: PathBuf) -> Reading<String> {
+        self.first(Ask::Link(path))
+    }
+
+    /// Where some links lead, in their order.
+    pub fn links(&mut self, paths: Vec<PathBuf>) -> Vec<Reading<String>> {
+        let answers = self.all(paths.into_iter().map(Ask::Link).collect());
+        answers.into_iter().map(only).collect()
+    }
+
+    /// The names in a folder, sorted.
+    pub fn names(&mut self, path: PathBuf) -> Reading<Vec<String>> {
+        let mut answers = self.all(vec![Ask::Names(path)]);
+        let mut names = answers.pop().unwrap_or(Err(Unread::Hung))?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn first(&mut self, ask: Ask) -> Reading<String> {
+        let mut answers = self.all(vec![ask]);
+        answers.pop().map_or(Err(Unread::Hung), only)
+    }
+
+    /// The answers to all of them, in their order.
+    fn all(&mut self, asks: Vec<Ask>) -> Vec<Reading<Vec<String>>> {
+        self.stuck.retain(|stuck| !stuck.thread.is_finished());
+        let mut answers = Vec::with_capacity(asks.len());
+        while answers.len() < asks.len() {
+            let rest = &asks[answers.len()..];
+            let hangs = |ask: &Ask| self.stuck.iter().any(|stuck| stuck.ask == *ask);
+            let askable = rest.iter().take_while(|ask| !hangs(ask)).count();
+            if askable == 0 || self.stuck.len() >= MOST_STUCK {
+                answers.push(Err(Unread::Hung));
+            } else {
+                self.run(&rest[..askable], &mut answers);
+            }
+        }
+        answers
+    }
+
+    /// Asks a worker for some of them, up to the first that hangs.
+    fn run(&mut self, asks: &[Ask], answers: &mut Vec<Reading<Vec<String>>>) {
+        let worker = match self.worker.take().map_or_else(|| self.hire(), Ok) {
+            Ok(worker) => worker,
+            Err(error) => {
+                answers.push(Err(error.into()));
+                return;
+            }
+        };
+        if worker.asks.send(asks.to_vec()).is_err() {
+            // It panicked, which nothing it does can make it: the next one starts anew.
+            answers.push(Err(Unread::Malformed(
+                "the reading thread ended".to_owned(),
+            )));
+            return;
+        }
+        for ask in asks {
+            match worker.answers.recv_timeout(self.deadline) {
+                Ok(answer) => answers.push(answer.map_err(Unread::from)),
+                Err(RecvTimeoutError::Timeout) => {
+                    answers.push(Err(Unread::Hung));
+                    let (ask, thread) = (ask.clone(), worker.thread);
+                    self.stuck.push(Stuck { ask, thread });
+                    return;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    answers.push(Err(Unread::Malformed(
+                        "the reading thread ended".to_owned(),
+                    )));
+                    return;
+                }
+            }
+        }
+        self.worker = Some(worker);
+    }
+
+    fn hire(&self) -> io::Result<Worker> {
+        let (asks, todo) = sync_channel::<Vec<Ask>>(1);
+        let (done, answers) = sync_channel(ANSWERS_AHEAD);
+        let source = Arc::clone(&self.source);
+        let builder = thread::Builder::new().name("ttmem-files".to_owned());
+        let thread = builder.spawn(move || {
+            for asks in todo {
+                for ask in asks {
+                    if done.send(source.ask(&ask)).is_err() {
+                        // Left behind: somebody else reads the rest.
+                        return;
+                    }
+                }
+            }
+        })?;
+        Ok(Worker {
+            asks,
+            answers,
+            thread,
+        })
+    }
+}
+
+fn only(answer: Reading<Vec<String>>) -> Reading<String> {
+    answer?.pop().ok_or(Unread::Missing)
+}

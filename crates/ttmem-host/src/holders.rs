@@ -1,0 +1,93 @@
+//! Who has a device open: as the driver counts, and as far as permitted from the descriptors of processes.
+
+use crate::files::{Reader, Reading, Unread};
+use crate::roots::Roots;
+use std::collections::BTreeMap;
+
+/// More descriptors of one process are not looked at.
+const MOST_DESCRIPTORS: usize = 1 << 16;
+
+/// A process with a device open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: i32,
+    /// How many descriptors it has of the device.
+    pub descriptors: u32,
+    /// The name of its main thread, if this user may know.
+    pub name: Option<String>,
+}
+
+/// Holders of a device by the driver's own list.
+///
+/// It has a line per descriptor and numbers as of our namespace; 0 is a process outside of it.
+pub(crate) fn holders(roots: &Roots, reader: &mut Reader, ordinal: u32) -> Reading<Vec<Holder>> {
+    let path = roots.path(&format!("/proc/driver/tenstorrent/{ordinal}/pids"));
+    let text = reader.text(path)?;
+    let mut counts: BTreeMap<i32, u32> = BTreeMap::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let pid = line.parse::<i32>().ok().filter(|pid| *pid >= 0);
+        let pid = pid.ok_or_else(|| Unread::Malformed("pids".to_owned()))?;
+        let count = counts.entry(pid).or_default();
+        *count = count.saturating_add(1);
+    }
+    Ok(named(roots, reader, counts))
+}
+
+fn named(roots: &Roots, reader: &mut Reader, counts: BTreeMap<i32, u32>) -> Vec<Holder> {
+    let paths = counts
+        .keys()
+        .map(|pid| roots.path(&format!("/proc/{pid}/comm")));
+    let names = reader.texts(paths.collect());
+    let shown = |name: String| name.replace(char::is_control, "\u{fffd}");
+    let holders = counts.into_iter().zip(names);
+    let holder = |((pid, descriptors), name): ((i32, u32), Reading<String>)| Holder {
+        pid,
+        descriptors,
+        name: name.ok().map(shown),
+    };
+    holders.map(holder).collect()
+}
+
+/// What the descriptors of all processes say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// By ordinal.
+    pub holders: BTreeMap<u32, Vec<Holder>>,
+    /// Processes whose descriptors this user may not see.
+    pub hidden: u32,
+}
+
+/// Looks through the descriptors of every process; the only way to holders before driver 2.5.0.
+pub fn open_files(roots: &Roots, reader: &mut Reader) -> Reading<OpenFiles> {
+    let mut found: BTreeMap<u32, BTreeMap<i32, u32>> = BTreeMap::new();
+    let mut hidden = 0;
+    for name in reader.names(roots.path("/proc"))? {
+        let Ok(pid) = name.parse::<i32>() else {
+            continue;
+        };
+        let folder = roots.path(&format!("/proc/{pid}/fd"));
+        let descriptors = match reader.names(folder.clone()) {
+            Ok(descriptors) => descriptors,
+            Err(Unread::Denied) => {
+                hidden += 1;
+                continue;
+            }
+            // It has ended meanwhile.
+            Err(_gone) => continue,
+        };
+        let shown = descriptors.iter().take(MOST_DESCRIPTORS);
+        for target in reader.links(shown.map(|name| folder.join(name)).collect()) {
+            let Ok(target) = target else { continue };
+            let ordinal = target.strip_prefix("/dev/tenstorrent/");
+            if let Some(ordinal) = ordinal.and_then(|text| text.parse().ok()) {
+                let count = found.entry(ordinal).or_default().entry(pid).or_default();
+                *count += 1;
+            }
+        }
+    }
+    let holders = found
+        .into_iter()
+        .map(|(ordinal, counts)| (ordinal, named(roots, reader, counts)));
+    let holders = holders.collect();
+    Ok(OpenFiles { holders, hidden })
+}

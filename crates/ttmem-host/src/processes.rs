@@ -1,0 +1,105 @@
+//! Whether a process that a file names is there, and still the same one.
+
+use crate::files::{Reader, Reading, Unread};
+use crate::roots::Roots;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+/// Clock ticks of `/proc/PID/stat` per second: the kernel's USER_HZ, 100 wherever cards are.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// How much later than an entry a process may seem to have begun: the boot time has whole seconds.
+const SLACK_NANOS: u64 = 2_000_000_000;
+
+/// What is known of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// It runs, and began before the entry was written.
+    Alive,
+    /// There is no such process here.
+    Dead,
+    /// The process with this number began after the entry was written: it is another one.
+    Reused,
+    /// It cannot be told.
+    Unknown(Unread),
+}
+
+/// Looks processes up.
+#[derive(Debug)]
+pub struct Processes {
+    roots: Roots,
+    boot_nanos: Option<u64>,
+}
+
+impl Processes {
+    /// Reads when the machine was started.
+    pub fn new(roots: &Roots, reader: &mut Reader) -> Self {
+        let stat = reader.text(roots.path("/proc/stat")).unwrap_or_default();
+        let boot = stat.lines().find_map(|line| line.strip_prefix("btime "));
+        let seconds = boot.and_then(|text| text.trim().parse::<u64>().ok());
+        Self {
+            roots: roots.clone(),
+            boot_nanos: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
+        }
+    }
+
+    /// Whether the process of an entry that was last written at an instant is still there.
+    pub fn liveness(&self, reader: &mut Reader, pid: i32, written_nanos: u64) -> Liveness {
+        let stat = match reader.text(self.roots.path(&format!("/proc/{pid}/stat"))) {
+            Ok(stat) => stat,
+            Err(Unread::Missing) => return self.unseen(pid),
+            // Gone between opening and reading.
+            Err(Unread::Failed(code)) if code == Errno::SRCH.raw_os_error() => {
+                return Liveness::Dead;
+            }
+            Err(error) => return Liveness::Unknown(error),
+        };
+        match (self.started_nanos(&stat), written_nanos) {
+            (Err(error), _) => Liveness::Unknown(error),
+            (Ok(Began::Zombie), _) => Liveness::Dead,
+            (Ok(Began::At(started)), written)
+                if written > 0 && started > written.saturating_add(SLACK_NANOS) =>
+            {
+                Liveness::Reused
+            }
+            (Ok(Began::At(_) | Began::Unknown), _) => Liveness::Alive,
+        }
+    }
+
+    /// A process that procfs does not show: with `hidepid`, one of another user may be there.
+    fn unseen(&self, pid: i32) -> Liveness {
+        if !self.roots.is_this_machine() {
+            return Liveness::Dead;
+        }
+        match Pid::from_raw(pid).map(test_kill_process) {
+            Some(Ok(()) | Err(Errno::PERM)) => Liveness::Unknown(Unread::Denied),
+            _ => Liveness::Dead,
+        }
+    }
+
+    /// When a process began, from its `stat`.
+    fn started_nanos(&self, stat: &str) -> Reading<Began> {
+        let malformed = || Unread::Malformed("stat".to_owned());
+        // The name is in parentheses and may have any: the last one ends it.
+        let (_name, fields) = stat.rsplit_once(')').ok_or_else(malformed)?;
+        let mut fields = fields.split_ascii_whitespace();
+        if matches!(fields.next().ok_or_else(malformed)?, "Z" | "X") {
+            return Ok(Began::Zombie);
+        }
+        // The 22nd field of all; the state was the third.
+        let ticks = fields.nth(18).and_then(|field| field.parse::<u64>().ok());
+        let ticks = ticks.ok_or_else(malformed)?;
+        let after_boot = ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND);
+        let started = self.boot_nanos.zip(after_boot);
+        let started = started.and_then(|(boot, after)| boot.checked_add(after));
+        Ok(started.map_or(Began::Unknown, Began::At))
+    }
+}
+
+/// When a process began.
+enum Began {
+    At(u64),
+    Unknown,
+    /// It has ended, and nobody has asked how yet: it holds nothing.
+    Zombie,
+}

@@ -1,0 +1,228 @@
+//! Upstream's shared memory, `/dev/shm/tt_device_<id>_memory`: figures of TT-Metal itself.
+//!
+//! Any process may have written these files, may write them now, and may have died while it did. They
+//! are copied by `read`, never mapped: a file that is cut short while it is read is an error and no
+//! signal.
+
+mod layout;
+mod limits;
+
+pub use layout::{Bytes, ChipFigures, Doubt, ProcessFigures, RefuseRegion, Region};
+pub use limits::{LIMITS, Limit, SOURCE};
+
+pub(crate) use layout::LONGEST;
+
+use crate::files::{Reader, Reading, Unread, bytes};
+use crate::processes::{Liveness, Processes};
+use crate::roots::Roots;
+use rustix::fs::OFlags;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const FOLDER: &str = "/dev/shm";
+const PREFIX: &str = "tt_device_";
+const SUFFIX: &str = "_memory";
+
+/// More files of this kind are not read: a machine has as many as chips.
+const MOST_FILES: usize = 1024;
+
+/// How often a file is read again that changes under the reader.
+const ATTEMPTS: u32 = 8;
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct SharedMemory {
+    pub path: PathBuf,
+    /// The number in its name: from version 2 on, UMD's unique id of the chip.
+    pub id: u64,
+    /// Who owns the file, and so may have written anything.
+    pub owner: Option<u32>,
+    /// What it says, or why that is not told.
+    pub content: Result<Content, ReadRegionError>,
+}
+
+/// What a file says.
+#[derive(Clone, Debug)]
+pub struct Content {
+    pub region: Region,
+    /// The processes of its slots, in their order.
+    pub liveness: Vec<Liveness>,
+    /// Whether every reading of several differed from the one before: figures of one moment may be mixed
+    /// with those of the next.
+    pub is_changing: bool,
+}
+
+impl Content {
+    /// The bytes of processes that are gone: nobody takes them out of the totals.
+    #[must_use]
+    pub fn left_behind(&self) -> Bytes {
+        let with_state = self.region.processes.iter().zip(&self.liveness);
+        let gone = with_state
+            .filter(|(_process, state)| matches!(state, Liveness::Dead | Liveness::Reused));
+        Bytes::sum(gone.map(|(process, _state)| &process.bytes))
+    }
+}
+
+/// Why a file tells nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadRegionError {
+    #[error(
+        "permission denied: TT-Metal creates these files for their user only (mode 0600); \
+         read it as that user or as root"
+    )]
+    Denied,
+    #[error("{0}")]
+    Unread(Unread),
+    #[error(transparent)]
+    Refused(#[from] RefuseRegion),
+}
+
+impl From<Unread> for ReadRegionError {
+    fn from(error: Unread) -> Self {
+        match error {
+            Unread::Denied => Self::Denied,
+            other => Self::Unread(other),
+        }
+    }
+}
+
+/// Every file of this kind, by id, with the processes looked up.
+pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
+    let folder = roots.path(FOLDER);
+    let names = reader.names(folder.clone())?;
+    let mut found: Vec<(u64, PathBuf)> = names
+        .iter()
+        .filter_map(|name| Some((id_of(name)?, folder.join(name))))
+        .take(MOST_FILES)
+        .collect();
+    found.sort();
+    let processes = Processes::new(roots, reader);
+    let mut files = Vec::with_capacity(found.len());
+    for (id, path) in found {
+        let content = read(&path, id).map(|(region, is_changing)| {
+            let liveness = region
+                .processes
+                .iter()
+                .map(|process| processes.liveness(reader, process.pid, process.last_update_nanos));
+            let liveness = liveness.collect();
+            Content {
+                region,
+                liveness,
+                is_changing,
+            }
+        });
+        let owner = std::fs::symlink_metadata(&path)
+            .ok()
+            .map(|found| found.uid());
+        files.push(SharedMemory {
+            path,
+            id,
+            owner,
+            content,
+        });
+    }
+    Ok(files)
+}
+
+/// The number in the name of a file, written as upstream writes it.
+fn id_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let id: u64 = digits.parse().ok()?;
+    (id.to_string() == digits).then_some(id)
+}
+
+/// One file, and whether it kept changing while it was read.
+pub(crate) fn read(path: &Path, id: u64) -> Result<(Region, bool), ReadRegionError> {
+    settled(|| {
+        // A longer file is refused for its size: one byte more than the longest is enough to see it.
+        let found = bytes(path, OFlags::NOFOLLOW, LONGEST + 1).map_err(|error| {
+            if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+                return Unread::Malformed("a link, which upstream never makes".to_owned());
+            }
+            Unread::from(error)
+        })?;
+        Ok(Region::parse(&found, Some(id))?)
+    })
+}
+
+/// Reads until two readings in a row have the same figures, or gives up and says so.
+///
+/// A file that is refused is read again, too: it may have been in the middle of its making.
+fn settled(
+    mut read: impl FnMut() -> Result<Region, ReadRegionError>,
+) -> Result<(Region, bool), ReadRegionError> {
+    let mut before = read();
+    for _attempt in 1..ATTEMPTS {
+        let now = read();
+        let is_same = match (&before, &now) {
+            (Ok(before), Ok(now)) => before.has_figures_of(now),
+            (Err(before), Err(now)) => before == now,
+            _ => false,
+        };
+        if is_same {
+            return now.map(|region| (region, false));
+        }
+        before = now;
+    }
+    before.map(|region| (region, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_upstream_writes_are_taken() {
+        assert_eq!(
+            id_of("tt_device_1374389534976_memory"),
+            Some(1_374_389_534_976)
+        );
+        assert_eq!(id_of("tt_device_0_memory"), Some(0));
+        for other in [
+            "tt_device__memory",
+            "tt_device_+1_memory",
+            "tt_device_01_memory",
+            "tt_device_99999999999999999999_memory",
+            "tt_device_1_memory.old",
+            "TT_UMD_LOCK.1",
+        ] {
+            assert_eq!(id_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_reading_that_another_confirms_is_taken_and_one_that_none_does_is_marked() {
+        let bytes = crate::fuzz::region(3, 1);
+        let region = |total: u64| {
+            let mut region = Region::parse(&bytes, None).unwrap();
+            region.totals.dram = total;
+            region
+        };
+        let mut readings = [1, 2, 3, 3, 4].into_iter();
+        let settled_at = settled(|| Ok(region(readings.next().unwrap()))).unwrap();
+        assert_eq!((settled_at.0.totals.dram, settled_at.1), (3, false));
+        let mut total = 0;
+        let (last, is_changing) = settled(|| {
+            total += 1;
+            Ok(region(total))
+        })
+        .unwrap();
+        assert!(is_changing);
+        assert_eq!(last.totals.dram, u64::from(ATTEMPTS));
+    }
+
+    #[test]
+    fn a_file_that_is_just_being_made_is_read_again() {
+        let bytes = crate::fuzz::region(4, 1);
+        let mut refusals = 2;
+        let (_region, is_changing) = settled(|| {
+            if refusals > 0 {
+                refusals -= 1;
+                return Err(RefuseRegion::NotReady { state: refusals }.into());
+            }
+            Ok(Region::parse(&bytes, None).unwrap())
+        })
+        .unwrap();
+        assert!(!is_changing);
+    }
+}

@@ -1,0 +1,248 @@
+//! Cards, driver, nodes, huge pages and the IOMMU.
+
+use super::{Check, State};
+use ttmem_host::{Device, Iommu, Machine, Reading, Unread};
+
+/// From this version on the driver tells who has a device open.
+const TELLS_HOLDERS: (u32, u32) = (2, 5);
+
+const DRIVER: &str =
+    "install the driver: packages are at https://github.com/tenstorrent/tt-kmd/releases";
+
+const KERNEL: &str = "the kernel's messages say more: `sudo dmesg | grep -i tenstorrent`";
+
+pub(super) fn checks(machine: &Machine, devices: &Reading<Vec<Device>>) -> Vec<Check> {
+    let cards = machine.cards.as_ref().map_or(0, Vec::len);
+    let found = devices.as_deref().unwrap_or_default();
+    vec![
+        driver(machine, cards),
+        listed(devices, cards),
+        health(found),
+        holders(found),
+        nodes(machine, found),
+        huge_pages(machine, cards),
+        iommu(machine, cards),
+    ]
+}
+
+fn driver(machine: &Machine, cards: usize) -> Check {
+    let check = |state, found: String| Check::new("driver", state, found);
+    match &machine.driver {
+        Ok(version) if version_of(version).is_some_and(|version| version < TELLS_HOLDERS) => {
+            let found =
+                format!("tt-kmd {version}: does not say who has a device open (2.5.0 does)");
+            check(State::Warning, found).with(DRIVER)
+        }
+        Ok(version) => check(State::Ok, format!("tt-kmd {version}")),
+        Err(Unread::Missing) if cards == 0 => check(
+            State::Info,
+            "not loaded, and there is no card for it".to_owned(),
+        ),
+        Err(Unread::Missing) => {
+            let found = format!("not loaded, but there are cards: {cards}");
+            check(State::Problem, found).with(format!(
+                "`sudo modprobe tenstorrent`; if there is no such module, {DRIVER}"
+            ))
+        }
+        Err(error) => check(
+            State::Warning,
+            format!("its version cannot be read: {error}"),
+        )
+        .with(KERNEL),
+    }
+}
+
+/// Major and minor number.
+fn version_of(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(['.', '-']).map(|part| part.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+fn listed(devices: &Reading<Vec<Device>>, cards: usize) -> Check {
+    let check = |state, found: String| Check::new("devices", state, found);
+    match devices {
+        Err(Unread::Missing) if cards == 0 => check(State::Info, "none in this machine".to_owned())
+            .with("nothing has to be done: `ttmem demo` shows what ttmem does without a card"),
+        Err(Unread::Missing) => check(
+            State::Problem,
+            format!("cards: {cards}, but the driver lists none"),
+        )
+        .with("see `driver` above"),
+        Err(error) => check(
+            State::Problem,
+            format!("the driver's list cannot be read: {error}"),
+        )
+        .with(KERNEL),
+        Ok(devices) if devices.len() < cards => check(
+            State::Problem,
+            format!("cards: {cards}, but the driver has taken {}", devices.len()),
+        )
+        .with(KERNEL),
+        Ok(devices) if devices.is_empty() => check(State::Info, "the driver has none".to_owned()),
+        Ok(devices) => {
+            let kinds = devices.iter().map(|device| match &device.card_type {
+                Ok(kind) => kind.clone(),
+                Err(error) => format!("unknown ({error})"),
+            });
+            let state = match devices.iter().all(|device| device.card_type.is_ok()) {
+                true => State::Ok,
+                false => State::Warning,
+            };
+            let found = format!(
+                "{}: {}",
+                devices.len(),
+                kinds.collect::<Vec<_>>().join(", ")
+            );
+            let check = check(state, found);
+            match state {
+                State::Ok => check,
+                _ => check.with(
+                    "after a reset or a boot, Wormhole may take two minutes to report itself: try again; then \
+                     `sudo dmesg | grep -i tenstorrent`",
+                ),
+            }
+        }
+    }
+}
+
+/// Detached devices, and shutdowns by heat.
+fn health(devices: &[Device]) -> Check {
+    let check = |state, found: String| Check::new("health", state, found);
+    let ordinals = |is: &dyn Fn(&Device) -> bool| {
+        let ordinals = devices
+            .iter()
+            .filter(|device| is(device))
+            .map(|device| device.ordinal.to_string());
+        ordinals.collect::<Vec<_>>().join(", ")
+    };
+    let detached = ordinals(&Device::is_detached);
+    if !detached.is_empty() {
+        return check(
+            State::Problem,
+            format!("detached from the driver, or in reset: {detached}"),
+        )
+        .with("`tt-smi -r` resets devices; programs that use them have to be started again");
+    }
+    let tripped = ordinals(&|device| device.thermal_trips.as_ref().is_ok_and(|trips| *trips > 0));
+    if !tripped.is_empty() {
+        return check(
+            State::Warning,
+            format!("shut down by heat since power was switched on: {tripped}"),
+        )
+        .with(
+            "look after its cooling; the count goes back to 0 when power is switched off and on",
+        );
+    }
+    let temperatures = devices
+        .iter()
+        .filter_map(|device| device.sensors.temperature_millidegrees.as_ref().ok());
+    match temperatures.max() {
+        Some(hottest) => check(
+            State::Ok,
+            format!("the hottest chip has {} °C", hottest / 1000),
+        ),
+        None => check(State::Info, "no temperature is reported".to_owned()),
+    }
+}
+
+fn holders(devices: &[Device]) -> Check {
+    let mut open: Vec<String> = Vec::new();
+    let mut untold = None;
+    for device in devices {
+        match &device.holders {
+            Ok(holders) => open.extend(holders.iter().map(|holder| {
+                let name = holder.name.as_deref().unwrap_or("?");
+                format!("{name} ({}) has {}", holder.pid, device.ordinal)
+            })),
+            Err(error) => untold = Some(error),
+        }
+    }
+    match untold {
+        Some(error) => Check::new(
+            "holders",
+            State::Info,
+            format!("not told by the driver: {error}"),
+        ),
+        None if open.is_empty() => Check::new("holders", State::Ok, "no process has a device open"),
+        None => Check::new("holders", State::Ok, open.join(", ")),
+    }
+}
+
+fn nodes(machine: &Machine, devices: &[Device]) -> Check {
+    let check = |state, found: String| Check::new("permissions", state, found);
+    if devices.is_empty() {
+        return check(State::Info, "there are no nodes to ask about".to_owned());
+    }
+    let missing = devices.iter().filter(|device| {
+        !machine
+            .nodes
+            .iter()
+            .any(|node| node.ordinal == device.ordinal)
+    });
+    let missing: Vec<String> = missing.map(|device| device.ordinal.to_string()).collect();
+    if !missing.is_empty() {
+        return check(
+            State::Problem,
+            format!("no node in /dev/tenstorrent for {}", missing.join(", ")),
+        )
+        .with("a container needs `--device /dev/tenstorrent`; elsewhere `sudo udevadm trigger`");
+    }
+    let denied = machine.nodes.iter().filter(|node| node.may_use.is_err());
+    let denied: Vec<String> = denied.map(|node| node.ordinal.to_string()).collect();
+    if denied.is_empty() {
+        return check(State::Ok, "this user may use every device".to_owned());
+    }
+    check(State::Problem, format!("this user may not use {}", denied.join(", ")))
+        .with("the driver's udev rule lets everybody (mode 0666): `ls -l /dev/tenstorrent`, then `sudo udevadm trigger`")
+}
+
+fn huge_pages(machine: &Machine, cards: usize) -> Check {
+    let check = |state, found: String| Check::new("hugepages", state, found);
+    let pages = &machine.huge_pages;
+    let (Ok(total), Ok(free)) = (&pages.total, &pages.free) else {
+        let error = pages.total.as_ref().err().or(pages.free.as_ref().err());
+        let why = error.map(ToString::to_string).unwrap_or_default();
+        return check(State::Info, format!("pages of 1 GiB: {why}"));
+    };
+    let found = format!("of 1 GiB: {total}, free {free}");
+    let is_translated =
+        matches!(&machine.iommu, Iommu::On { group_type: Some(kind) } if kind.starts_with("DMA"));
+    if cards == 0 || is_translated {
+        return check(State::Info, format!("{found}; nothing here needs them"));
+    }
+    let remedy = "install tenstorrent-tools of https://github.com/tenstorrent/tt-system-tools, then \
+                  `sudo systemctl enable --now tenstorrent-hugepages.service 'dev-hugepages\\x2d1G.mount'`";
+    if usize::try_from(*total).unwrap_or(usize::MAX) < cards {
+        return check(
+            State::Problem,
+            format!("{found}, but there are {cards} cards and no IOMMU"),
+        )
+        .with(remedy);
+    }
+    if machine.huge_page_mounts.is_empty() {
+        return check(
+            State::Problem,
+            format!("{found}, but they are mounted nowhere"),
+        )
+        .with(remedy);
+    }
+    check(State::Ok, found)
+}
+
+fn iommu(machine: &Machine, cards: usize) -> Check {
+    let found = match &machine.iommu {
+        Iommu::Off if cards == 0 => "none that is on".to_owned(),
+        Iommu::Off => "off: host memory of devices comes from huge pages".to_owned(),
+        Iommu::On {
+            group_type: Some(kind),
+        } if kind == "identity" => {
+            "on, but passes addresses through: host memory of devices comes from huge pages"
+                .to_owned()
+        }
+        Iommu::On {
+            group_type: Some(kind),
+        } => format!("on ({kind})"),
+        Iommu::On { group_type: None } => "on".to_owned(),
+    };
+    Check::new("iommu", State::Ok, found)
+}

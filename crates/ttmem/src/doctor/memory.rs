@@ -1,0 +1,161 @@
+//! `/dev/shm`, what TT-Metal keeps there, and what containers hide.
+
+use super::{Check, State};
+use ttmem_host::shm::{ReadRegionError, RefuseRegion, SharedMemory};
+use ttmem_host::{Machine, Reading};
+
+/// With less than this no file of upstream's fits.
+const LEAST_FREE_BYTES: u64 = 64 << 10;
+
+pub(super) fn checks(machine: &Machine, regions: &Reading<Vec<SharedMemory>>) -> Vec<Check> {
+    vec![folder(machine), upstream(regions), namespaces(machine)]
+}
+
+fn folder(machine: &Machine) -> Check {
+    let check = |state, found: String| Check::new("shm", state, found);
+    match &machine.shm {
+        None => check(
+            State::Warning,
+            "/dev/shm is not mounted: TT-Metal cannot keep its counters".to_owned(),
+        )
+        .with("`sudo mount -t tmpfs tmpfs /dev/shm`; containers get one from their runtime"),
+        Some(mount) => match mount.free_bytes {
+            Some(free) if free < LEAST_FREE_BYTES => {
+                check(State::Warning, format!("/dev/shm is full: {free} B free")).with(
+                    "see what is there: `ls -l /dev/shm`; a container has more with `--shm-size`",
+                )
+            }
+            Some(free) => check(
+                State::Ok,
+                format!("/dev/shm: {}, {} MiB free", mount.kind, free >> 20),
+            ),
+            None => check(State::Ok, format!("/dev/shm: {}", mount.kind)),
+        },
+    }
+}
+
+/// TT-Metal's own counters.
+fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
+    let check = |state, found: String| Check::new("tt-metal", state, found);
+    let files = match regions {
+        Err(error) => {
+            return check(
+                State::Info,
+                format!("its counters cannot be listed: {error}"),
+            );
+        }
+        Ok(files) if files.is_empty() => {
+            return check(
+                State::Info,
+                "no process has left counters in /dev/shm".to_owned(),
+            );
+        }
+        Ok(files) => files,
+    };
+    let mut parts = vec![format!("counters of chips: {}", files.len())];
+    let mut remedies: Vec<String> = Vec::new();
+    let failed = |is: &dyn Fn(&ReadRegionError) -> bool| {
+        files
+            .iter()
+            .filter(|file| file.content.as_ref().err().is_some_and(is))
+            .count()
+    };
+    let denied = failed(&|error| *error == ReadRegionError::Denied);
+    if denied > 0 {
+        parts.push(format!("of other users: {denied}"));
+        remedies.push(
+            "run `ttmem doctor` as their user or as root: TT-Metal lets nobody else read them"
+                .to_owned(),
+        );
+    }
+    let unknown = failed(&|error| {
+        matches!(
+            error,
+            ReadRegionError::Refused(RefuseRegion::UnknownVersion { .. })
+        )
+    });
+    if unknown > 0 {
+        parts.push(format!("of a version that is not known: {unknown}"));
+        remedies.push("a newer ttmem may know it; `ttmem run` does not need it".to_owned());
+    }
+    let others = files.iter().filter_map(|file| match &file.content {
+        Err(
+            ReadRegionError::Denied | ReadRegionError::Refused(RefuseRegion::UnknownVersion { .. }),
+        )
+        | Ok(_) => None,
+        Err(error) => Some(format!("{}: {error}", file.path.display())),
+    });
+    let others: Vec<String> = others.collect();
+    let is_odd = !others.is_empty();
+    if is_odd {
+        remedies.push(
+            "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, remove it"
+                .to_owned(),
+        );
+    }
+    parts.extend(others);
+    let read = || {
+        files
+            .iter()
+            .filter_map(|file| Some((file, file.content.as_ref().ok()?)))
+    };
+    let stale: Vec<&SharedMemory> = read()
+        .filter(|(_file, content)| !content.left_behind().is_zero())
+        .map(|(file, _content)| file)
+        .collect();
+    if let Some(first) = stale.first() {
+        let bytes = read().fold(0_u64, |sum, (_file, content)| {
+            let classes = content.left_behind().classes();
+            classes
+                .iter()
+                .fold(sum, |sum, (_class, bytes)| sum.saturating_add(*bytes))
+        });
+        parts.push(format!(
+            "counted for processes that are gone: {bytes} B in {}",
+            stale.len()
+        ));
+        remedies.push(format!(
+            "nothing is held for them: TT-Metal does not take out what a crash left. When no program uses the device, \
+             `rm {}` has it counted anew",
+            first.path.display()
+        ));
+    }
+    let state = match (denied, is_odd || unknown > 0 || !stale.is_empty()) {
+        (_, true) => State::Warning,
+        (0, false) => State::Ok,
+        (_, false) => State::Info,
+    };
+    let check = check(state, parts.join("; "));
+    match remedies.is_empty() {
+        true => check,
+        false => check.with(remedies.join("; ")),
+    }
+}
+
+fn namespaces(machine: &Machine) -> Check {
+    let check = |state, found: String| Check::new("namespaces", state, found);
+    let spaces = &machine.namespaces;
+    let mut own = Vec::new();
+    for (name, is_first) in [
+        ("processes", &spaces.is_first_pid),
+        ("IPC", &spaces.is_first_ipc),
+        ("users", &spaces.is_first_user),
+    ] {
+        match is_first {
+            Ok(true) => {}
+            Ok(false) => own.push(name),
+            Err(error) => return check(State::Info, format!("cannot be told: {error}")),
+        }
+    }
+    if own.is_empty() {
+        return check(State::Ok, "those of the machine".to_owned());
+    }
+    check(
+        State::Info,
+        format!(
+            "a container: {} of its own; programs outside are not seen",
+            own.join(", ")
+        ),
+    )
+    .with("to see them, start the container with `--pid=host --ipc=host`")
+}

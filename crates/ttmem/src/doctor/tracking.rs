@@ -1,0 +1,71 @@
+//! The server, whether programs trust it, and the library that tracks them.
+
+use super::{Check, State};
+use crate::commands::reach;
+use crate::run;
+use rustix::net::sockopt::socket_peercred;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use ttmem_client::{Config, is_trusted};
+
+pub(super) fn checks(socket: Option<PathBuf>) -> Vec<Check> {
+    let server = reach::socket(socket);
+    let mut checks = Vec::new();
+    match &server {
+        Ok(socket) => {
+            let found = format!("answers on {}", socket.display());
+            checks.push(Check::new("server", State::Ok, found));
+            checks.push(trust(socket));
+        }
+        Err(error) if error.is::<reach::NoServer>() => {
+            let check = Check::new("server", State::Info, "none runs");
+            checks.push(check.with(
+                "`ttmem run` needs none; `ttmem serve` starts one, `ttmem service install` has systemd keep one",
+            ));
+        }
+        Err(error) => {
+            let check = Check::new("server", State::Problem, format!("{error:#}"));
+            checks.push(check.with("--socket names another server; `ttmem serve` starts one"));
+        }
+    }
+    checks.push(library());
+    checks
+}
+
+/// Whether programs of this user give the server their memory, from which it learns what one that was killed had
+/// recorded last.
+fn trust(socket: &Path) -> Check {
+    let check = |state, found: String| Check::new("trust", state, found);
+    let peer = UnixStream::connect(socket).and_then(|stream| Ok(socket_peercred(&stream)?));
+    let server = match peer {
+        Ok(peer) => peer.uid.as_raw(),
+        Err(error) => {
+            return check(
+                State::Warning,
+                format!("whose server it is cannot be asked: {error}"),
+            )
+            .with("it may just have ended: `ttmem status` asks it again");
+        }
+    };
+    let own = rustix::process::geteuid().as_raw();
+    if is_trusted(server, own, Config::from_env().trusted_uid) {
+        return check(
+            State::Ok,
+            format!("programs of this user trust the server of user {server}"),
+        );
+    }
+    check(
+        State::Warning,
+        format!("programs of this user do not trust the server of user {server}: what a killed one did last stays unknown"),
+    )
+    .with(format!("root can name it in /etc/ttmem/trust (a line with {server}), or set TTMEM_TRUST_UID={server}"))
+}
+
+fn library() -> Check {
+    let named = std::env::var_os("TTMEM_ATTACH_LIBRARY").map(PathBuf::from);
+    match run::attach_library(named.as_deref()) {
+        Ok(path) => Check::new("library", State::Ok, path.display().to_string()),
+        Err(error) => Check::new("library", State::Problem, format!("{error:#}"))
+            .with("install ttmem as a package has it (docs/install.md), or name the file in TTMEM_ATTACH_LIBRARY"),
+    }
+}

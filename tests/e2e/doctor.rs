@@ -1,0 +1,196 @@
+//! `ttmem doctor` on this machine, which has no card, and on copies of machines that do.
+
+use super::support::server::{TestServer, ttmem};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Output;
+
+fn doctor(arguments: &[&str], root: Option<&Path>) -> Output {
+    let mut command = ttmem();
+    command.arg("doctor").args(arguments);
+    if let Some(root) = root {
+        command.arg("--root").arg(root);
+    }
+    command.output().expect("it runs")
+}
+
+fn document(output: &Output) -> Value {
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["schema"], 1);
+    document
+}
+
+/// The check of a name.
+fn check<'a>(document: &'a Value, name: &str) -> &'a Value {
+    let checks = document["checks"].as_array().expect("checks");
+    let found = checks.iter().find(|check| check["name"] == name);
+    found.unwrap_or_else(|| unreachable!("no check {name}: {document}"))
+}
+
+fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, text).expect("a file");
+}
+
+/// A machine with one n300 and driver 2.4.0, whose huge pages are missing.
+fn machine(root: &Path) {
+    let pci = "sys/devices/pci0000:00/0000:0a:00.0";
+    let entry = format!("{pci}/tenstorrent/tenstorrent!0");
+    put(root, "sys/module/tenstorrent/version", "2.4.0\n");
+    put(root, &format!("{entry}/tt_card_type"), "n300\n");
+    put(root, &format!("{entry}/tt_serial"), "0100014000000001\n");
+    put(root, &format!("{pci}/vendor"), "0x1e52\n");
+    put(root, &format!("{pci}/device"), "0x401e\n");
+    put(
+        root,
+        "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
+        "0\n",
+    );
+    put(
+        root,
+        "sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages",
+        "0\n",
+    );
+    put(root, "dev/tenstorrent/0", "");
+    fs::create_dir_all(root.join("sys/class/tenstorrent")).expect("a folder");
+    fs::create_dir_all(root.join("sys/bus/pci/devices")).expect("a folder");
+    let link = |to: &str, at: &str| symlink(to, root.join(at)).expect("a link");
+    link("../../../0000:0a:00.0", &format!("{entry}/device"));
+    link(
+        "../../devices/pci0000:00/0000:0a:00.0/tenstorrent/tenstorrent!0",
+        "sys/class/tenstorrent/tenstorrent!0",
+    );
+    link(
+        "../../../devices/pci0000:00/0000:0a:00.0",
+        "sys/bus/pci/devices/0000:0a:00.0",
+    );
+}
+
+#[test]
+fn every_check_that_is_not_well_says_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    machine(root);
+    let output = doctor(&["--json"], Some(root));
+    assert_eq!(output.status.code(), Some(8));
+    let document = document(&output);
+    assert_eq!(check(&document, "hugepages")["state"], "problem");
+    let driver = check(&document, "driver");
+    assert_eq!(driver["state"], "warning");
+    assert!(driver["found"].as_str().expect("text").contains("2.4.0"));
+    for check in document["checks"].as_array().expect("checks") {
+        let is_bad = matches!(check["state"].as_str(), Some("warning" | "problem"));
+        assert!(!is_bad || check["remedy"].is_string(), "{check}");
+    }
+    let chips = document["chips"].as_array().expect("chips");
+    assert_eq!(chips.len(), 2, "a card of two chips");
+    assert_eq!(chips[1]["remote"], true);
+    assert_eq!(chips[1]["pci_address"], "0000:0a:00.0");
+    assert_eq!(chips[0]["board_serial"], "0100014000000001");
+
+    let output = doctor(&[], Some(root));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("tenstorrent-hugepages.service"), "{text}");
+    assert!(text.contains("/dev/tenstorrent/0"), "{text}");
+
+    // With the pages and a newer driver nothing is left that does not work.
+    put(root, "sys/module/tenstorrent/version", "2.10.1\n");
+    put(
+        root,
+        "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
+        "4\n",
+    );
+    put(
+        root,
+        "proc/self/mounts",
+        "tmpfs /dev/shm tmpfs rw 0 0\nh /dev/hugepages-1G hugetlbfs rw,pagesize=1024M 0 0\n",
+    );
+    fs::create_dir_all(root.join("dev/shm")).expect("a folder");
+    let output = doctor(&["--json"], Some(root));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+#[test]
+fn counters_of_a_version_that_is_not_known_are_not_taken_for_zero() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut region = vec![0; 8576];
+    region[0] = 5;
+    put(folder.path(), "dev/shm/tt_device_77_memory", region);
+    let document = document(&doctor(&["--json"], Some(folder.path())));
+    let found = check(&document, "tt-metal");
+    assert_eq!(found["state"], "warning", "{found}");
+    assert!(
+        found["found"]
+            .as_str()
+            .expect("text")
+            .contains("not known: 1"),
+        "{found}"
+    );
+}
+
+#[test]
+fn on_this_machine_every_subject_is_looked_at() {
+    let server = TestServer::start(&[]);
+    let socket = server.socket();
+    let socket = socket.to_str().expect("text");
+    let output = doctor(&["--json", "--socket", socket], None);
+    let document = document(&output);
+    for name in [
+        "driver",
+        "devices",
+        "health",
+        "holders",
+        "permissions",
+        "hugepages",
+        "iommu",
+        "shm",
+        "tt-metal",
+        "namespaces",
+        "server",
+        "trust",
+        "library",
+        "ttnn",
+    ] {
+        assert!(
+            !check(&document, name)["found"]
+                .as_str()
+                .expect("text")
+                .is_empty()
+        );
+    }
+    assert_eq!(check(&document, "server")["state"], "ok");
+    assert_eq!(
+        check(&document, "trust")["state"],
+        "ok",
+        "it is this user's"
+    );
+    let code = if document["problems"] == 0 { 0 } else { 8 };
+    assert_eq!(output.status.code(), Some(code));
+}
+
+#[test]
+fn without_a_server_doctor_says_how_to_have_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let absent = folder.path().join("absent.sock");
+    let output = doctor(
+        &["--json", "--socket", absent.to_str().expect("text")],
+        None,
+    );
+    let document = document(&output);
+    let server = check(&document, "server");
+    assert_eq!(server["state"], "info");
+    assert!(
+        server["remedy"]
+            .as_str()
+            .expect("text")
+            .contains("ttmem serve")
+    );
+}

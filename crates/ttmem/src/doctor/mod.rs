@@ -1,8 +1,8 @@
 //! `ttmem doctor`: what of this machine is as it has to be, and what to do about the rest.
 //!
 //! One check per line, each with what was found and, unless all is well, a remedy. Nothing is changed, no
-//! device is opened and no program of others is run. Remedies are commands of ours, or documented by
-//! the project that they are of.
+//! device is opened and no program of others is run. Remedies are commands of ours, or
+//! of the projects that they are about.
 
 mod figures;
 mod hardware;

@@ -39,7 +39,7 @@ pub(crate) struct PeakOfClass {
     pub(crate) devices: usize,
 }
 
-type Figure = fn(&PeakBytes) -> u64;
+pub(super) type Figure = fn(&PeakBytes) -> u64;
 
 const CLASSES: [(MemoryClass, PeakOf, Figure); 4] = [
     (MemoryClass::Dram, PeakOf::Dram, |peaks| peaks.dram),

@@ -3,6 +3,7 @@
 //!
 //! Which rank a process is comes from its labels, its own word: nothing but this table is made of it.
 
+use super::contents::Figure;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use ttmem_api::{
@@ -147,11 +148,11 @@ fn said_so(released: &Released) -> bool {
 
 /// Of DRAM and of L1, the rank that held far more than the others.
 fn imbalances(ranks: &[Rank]) -> Vec<Imbalance> {
-    let classes: [(MemoryClass, fn(&PeakBytes) -> u64); 2] = [
+    let classes: [(MemoryClass, Figure); 2] = [
         (MemoryClass::Dram, |peaks| peaks.dram),
         (MemoryClass::L1, |peaks| peaks.l1),
     ];
-    let outstanding = |(class, figure): (MemoryClass, fn(&PeakBytes) -> u64)| {
+    let outstanding = |(class, figure): (MemoryClass, Figure)| {
         let mut figures: Vec<(u64, u32)> = ranks
             .iter()
             .map(|rank| (figure(&rank.peaks), rank.rank))

@@ -53,8 +53,9 @@ export class App {
   private readonly status = h("span", { class: "status", role: "status" });
   private readonly find = h("input", { type: "search", placeholder: "find", "aria-label": "find names, lines of Python, pids and addresses", maxlength: 200 });
   private readonly problem = h("a", { class: "problem", hidden: true });
+  private readonly failure = h("button", { type: "button", onclick: () => this.timebar.key("f") }, "look at the failure");
   private readonly peak = h("button", { type: "button", onclick: () => this.timebar.key("p") }, "look at the peak");
-  private readonly over = h("p", { class: "notice", hidden: true }, "This recording ends with nothing held: its programs had ended.", this.peak);
+  private readonly over = h("p", { class: "notice", hidden: true }, "This recording ends with nothing held: its programs had ended.", this.failure, this.peak);
   private readonly main = h("main", { id: "view", tabindex: -1 });
   private view: View;
   private framed = false;
@@ -173,6 +174,7 @@ export class App {
       this.drawProblem(snapshot);
       // What comes first is not a page of zeros without a word.
       const atEnd = context.recording?.source === "file" && context.params["at"] === undefined;
+      this.failure.hidden = !context.recording?.failures.length;
       this.over.hidden = !atEnd || peaksOf(context).length === 0 || snapshot.devices.some((device) => CLASSES.some((each) => used(device[each]) > 0));
     }
     this.view.render(context);

@@ -119,11 +119,12 @@ function tight(device: Device): Problem[] {
   return [{ text, grave: room < 0, key: "4", device: device.id }];
 }
 
-/** `+2.0 MiB per step since step 3, model.py:57`. */
+/** `+2.0 MiB per step since step 3, model.py:57`, as GrowingGroup::sentence says it. */
 export function growth(group: GrowingGroup): string {
   const step = group.mark || "mark";
   const place = group.line ? shortLine(group.line) : (group.operation ?? "not known where");
-  return `+${bytes(group.bytes_per_step)} per ${step} since ${step} ${group.since}, ${place}${calledFrom(group.callers)}`;
+  const marks = /^\p{Alphabetic}+$/u.test(step) ? `per ${step} since ${step} ${group.since}` : `per "${step}" since no. ${group.since}`;
+  return `+${bytes(group.bytes_per_step)} ${marks}, ${place}${calledFrom(group.callers)}`;
 }
 
 function growing(each: GrowingGroup): Problem {

@@ -86,15 +86,21 @@ pub struct GrowingGroup {
 }
 
 impl GrowingGroup {
-    /// `+2.0 MiB per step since step 3, model.py:57`.
+    /// `+2.0 MiB per step since step 3, model.py:57`; a name of several words is quoted:
+    /// `+2.0 MiB per "request 7" since no. 3, model.py:57`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let named = self.mark.as_deref().filter(|name| !name.is_empty());
         let step = named.unwrap_or("mark");
+        let since = self.since;
+        let marks = if step.contains(|char: char| !char.is_alphabetic()) {
+            format!("per \"{step}\" since no. {since}")
+        } else {
+            format!("per {step} since {step} {since}")
+        };
         format!(
-            "+{} per {step} since {step} {}, {}{}",
+            "+{} {marks}, {}{}",
             size_text(self.bytes_per_step),
-            self.since,
             self.group.place(),
             called_from(&self.group.callers)
         )
@@ -128,6 +134,9 @@ mod tests {
             bytes_per_step: 2 << 20,
         };
         let sentence = "+2.0 MiB per step since step 3, model.py:57";
+        assert_eq!(growing.sentence(), sentence);
+        growing.mark = Some("request 7".into());
+        let sentence = "+2.0 MiB per \"request 7\" since no. 3, model.py:57";
         assert_eq!(growing.sentence(), sentence);
         (growing.mark, growing.group.line) = (None, None);
         let sentence = "+2.0 MiB per mark since mark 3, ttnn::empty";

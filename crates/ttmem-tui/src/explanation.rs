@@ -213,7 +213,11 @@ fn heading(failure: &Explanation) -> String {
             .map(|place| format!("line {}", place.line)),
     );
     if failure.times > 1 {
-        parts.push(format!("{} times", count(failure.times)));
+        let last = failure.last_time.filter(|last| Some(*last) != failure.time);
+        let last = last.map_or_else(String::new, |last| {
+            format!(", last {}", &crate::format::date_time(last)[11..])
+        });
+        parts.push(format!("{} times{last}", count(failure.times)));
     }
     parts.join(" · ")
 }

@@ -8,7 +8,7 @@ mod top;
 
 pub(crate) use launch::{CheckOptions, EnvOptions, LaunchOptions, RunOptions};
 pub(crate) use record::{RecordFileOptions, RecordFolderOptions, RecordOptions, ReportOptions};
-pub(crate) use remote::{HttpOptions, PrometheusOptions, RecordedOptions};
+pub(crate) use remote::{At, HttpOptions, PrometheusOptions, RecordedOptions};
 use remote::{host_name, tcp_address};
 pub(crate) use replay::ReplayOptions;
 pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of};

@@ -61,6 +61,7 @@ describe("of a recording", () => {
     await tab.sees("footer output", shown(recording.to));
     // What ends with nothing says so, and where there was most.
     await tab.sees("header .notice", "This recording ends with nothing held");
+    await tab.sees("header .notice", "look at the failure");
     await tab.page.getByRole("button", { name: "look at the peak" }).click();
     await tab.sees("footer output", shown(peak));
     expect(await tab.page.locator("header .notice:visible").count()).toBe(0);

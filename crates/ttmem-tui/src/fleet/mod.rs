@@ -15,6 +15,7 @@ use crate::labels;
 use crate::theme::Ink;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Cell, Column, Table};
+use std::collections::BTreeSet;
 use ttmem_api::{
     Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, MemoryClass,
     WeekSource,
@@ -57,17 +58,24 @@ const DEVICES: &[Column] = &[
     Column::figures("FULL", 7, 0),
 ];
 
-/// How many hosts, devices and when.
+/// Whether something is wrong, on how many hosts and devices, and when.
 #[must_use]
 pub fn summary(fleet: &Fleet) -> String {
-    let absent = fleet.hosts.iter().filter(|host| !host.is_up).count();
-    let absent = match absent {
-        0 => String::new(),
-        absent => format!(", {absent} of them absent"),
+    let hosts = counted(fleet.hosts.len() as u64, "host");
+    let concerned: BTreeSet<&str> = fleet
+        .problems
+        .iter()
+        .map(|problem| problem.instance.as_str())
+        .collect();
+    let wrong = match fleet.problems.len() as u64 {
+        0 => hosts,
+        problems => {
+            let problems = counted(problems, "problem");
+            format!("{problems} on {} of {hosts}", concerned.len())
+        }
     };
     format!(
-        "{}{absent}, {}; {} UTC",
-        counted(fleet.hosts.len() as u64, "host"),
+        "{wrong}, {}; {} UTC",
         counted(fleet.devices_known, "device"),
         date_time(fleet.time),
     )

@@ -10,7 +10,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use ttmem_api::{HttpUrl, PrometheusUrl, Timestamp};
+use std::str::FromStr;
+use ttmem_api::{HttpUrl, ParseTimestampError, PrometheusUrl, Timestamp};
 
 /// Options of the commands that only read.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
@@ -43,9 +44,35 @@ pub(crate) struct RecordedOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The instant of a recording, such as 2026-11-15T08:25:03.5Z; of a file, or of a server that records.
+    /// The instant of a recording, of a file or of a server that records: a time in UTC, such as
+    /// 2026-11-15T08:25:03.5Z, `failure` (the last one) or `peak` (the highest).
     #[arg(long, value_name = "TIME")]
-    pub(crate) at: Option<Timestamp>,
+    pub(crate) at: Option<At>,
+}
+
+/// An instant of a recording, by its time or by what happened then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Time(Timestamp),
+    Failure,
+    Peak,
+}
+
+impl FromStr for At {
+    type Err = ParseTimestampError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "failure" => Ok(Self::Failure),
+            "peak" => Ok(Self::Peak),
+            time => {
+                // Also as our own reports have it: 2026-11-15 08:25:03.
+                let zone = if time.ends_with('Z') { "" } else { "Z" };
+                let time = time.replacen(' ', "T", 1) + zone;
+                time.parse().map(Self::Time)
+            }
+        }
+    }
 }
 
 impl Command {

@@ -139,8 +139,11 @@ fn a_file_is_looked_at_in_place_of_a_server() {
         other => panic!("{other:?}"),
     };
     assert_eq!(recorded.file, Some(PathBuf::from("run.ttrec")));
-    let at = recorded.at.map(|at| at.to_string());
-    assert_eq!(at.as_deref(), Some("2026-11-15T08:25:03.500000000Z"));
+    let time = "2026-11-15T08:25:03.5Z".parse().map(At::Time);
+    assert_eq!(recorded.at, time.ok());
+    assert_eq!("2026-11-15 08:25:03.5".parse::<At>().ok(), recorded.at);
+    assert_eq!("failure".parse(), Ok(At::Failure));
+    assert!("yesterday".parse::<At>().is_err());
     for place in ["--http http://x:1", "--http-token-file /t", "--socket /a"] {
         let refused = parse(&format!("ttmem top --file run.ttrec {place}"));
         let refused = refused.expect_err("two places").to_string();

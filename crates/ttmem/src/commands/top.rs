@@ -2,11 +2,11 @@
 
 use super::fleet;
 use super::reach::patiently;
-use crate::cli::{Look, ThemeChoice, TopOptions};
+use crate::cli::{At, Look, ThemeChoice, TopOptions};
 use crate::exit::UsageError;
 use crate::output::{Output, Screen, text_size};
 use crate::recording_file::Source;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use std::io::{IsTerminal, Write, stdin, stdout};
 use ttmem_api::{ApiClient, HttpUrl, Prometheus, Timestamp, Token};
 use ttmem_tui::fleet::{FleetLeft, FleetOptions};
@@ -32,7 +32,8 @@ pub(super) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let (client, address) = (source.client().clone(), source.name().to_owned());
-    let at = options.recorded.at.map(|at| within(&client, at));
+    let at = options.recorded.at.map(|at| instant(&client, at));
+    let at = at.transpose()?;
     let (theme, asks_background) = theme(&options.look);
     let export = match (options.json, options.csv) {
         (true, _) => Some(ExportForm::Json),
@@ -124,11 +125,25 @@ pub(super) fn run_fleet(
     }
 }
 
-/// The instant of a recording that is nearest to one, which is said if it is another.
-fn within(client: &ApiClient, at: Timestamp) -> Timestamp {
-    // A server that has no recording says so where the instant is asked for.
-    let Ok(recording) = patiently(|| client.recording()) else {
-        return at;
+/// The time of an instant of a recording: the nearest that it has, which is said if it is another.
+fn instant(client: &ApiClient, at: At) -> Result<Timestamp> {
+    let recording = patiently(|| client.recording());
+    let recording = match (recording, at) {
+        // A server that has no recording says so where the instant is asked for.
+        (Err(_none), At::Time(time)) => return Ok(time),
+        (recording, _at) => recording?,
+    };
+    let at = match at {
+        At::Time(time) => time,
+        At::Failure => {
+            let last = recording.failures.last().map(|failure| failure.time);
+            last.context("nothing failed in this recording")?
+        }
+        At::Peak => {
+            let highest = recording.peaks.iter().max_by_key(|peak| peak.bytes);
+            let time = highest.map(|peak| peak.time);
+            time.context("nothing was held in this recording")?
+        }
     };
     let nearest = at.max(recording.from).min(recording.to);
     if nearest != at {
@@ -140,7 +155,7 @@ fn within(client: &ApiClient, at: Timestamp) -> Timestamp {
             recording.to
         );
     }
-    nearest
+    Ok(nearest)
 }
 
 /// Shows a server with the lines of something that runs beside it.

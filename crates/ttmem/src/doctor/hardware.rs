@@ -231,7 +231,7 @@ fn huge_pages(machine: &Machine, cards: usize) -> Check {
 
 fn iommu(machine: &Machine, cards: usize) -> Check {
     let found = match &machine.iommu {
-        Iommu::Off if cards == 0 => "none that is on".to_owned(),
+        Iommu::Off if cards == 0 => "off, or there is none".to_owned(),
         Iommu::Off => "off: host memory of devices comes from huge pages".to_owned(),
         Iommu::On {
             group_type: Some(kind),

@@ -1,6 +1,7 @@
 //! `/dev/shm`, what TT-Metal keeps there, and what containers hide.
 
 use super::{Check, State};
+use ttmem_api::size_text;
 use ttmem_host::shm::{ReadRegionError, RefuseRegion, SharedMemory};
 use ttmem_host::{Machine, Reading};
 
@@ -111,13 +112,18 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
                 .fold(sum, |sum, (_class, bytes)| sum.saturating_add(*bytes))
         });
         parts.push(format!(
-            "counted for processes that are gone: {bytes} B in {}",
-            stale.len()
+            "{} of them still count {} for processes that are gone",
+            stale.len(),
+            size_text(bytes)
         ));
+        let file = first.path.display();
+        let more = match stale.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more like it"),
+        };
         remedies.push(format!(
-            "nothing is held for them: TT-Metal does not take out what a crash left. When no program uses the device, \
-             `rm {}` has it counted anew",
-            first.path.display()
+            "no memory is held for them, only TT-Metal's counters are too high since a program was killed. \
+             When no program uses the device, `rm {file}`{more} resets them"
         ));
     }
     let state = match (denied, is_odd || unknown > 0 || !stale.is_empty()) {
@@ -148,7 +154,10 @@ fn namespaces(machine: &Machine) -> Check {
         }
     }
     if own.is_empty() {
-        return check(State::Ok, "those of the machine".to_owned());
+        return check(
+            State::Ok,
+            "this is no container: processes are seen as the machine sees them".to_owned(),
+        );
     }
     check(
         State::Info,

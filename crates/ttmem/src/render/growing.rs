@@ -20,7 +20,10 @@ impl Page<'_, Report> {
             };
             let buffers = counted(group.buffers, "buffer");
             let said = format!("{} ({operation}{buffers})", growing.sentence());
-            let said = sentence("growing: ", &said, self.width);
+            let several = self.document.processes.len() > 1;
+            let pid = group.pid.filter(|_pid| several);
+            let whose = pid.map_or_else(String::new, |pid| format!("{}: ", self.named(pid)));
+            let said = sentence("growing: ", &(whose + &said), self.width);
             text.push_str(&self.paint.warning(&said));
         }
         if text.is_empty() {

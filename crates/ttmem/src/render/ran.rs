@@ -187,12 +187,7 @@ impl Page<'_, Report> {
         let groups = contents.groups.iter().map(|group| {
             let origin = origin(group.name.as_deref(), group.line.as_deref());
             let mut whose = vec![origin + &called_from(&group.callers)];
-            whose.extend(
-                group
-                    .pid
-                    .filter(|_pid| several)
-                    .map(|pid| format!("pid {pid}")),
-            );
+            whose.extend(group.pid.filter(|_pid| several).map(|pid| self.named(pid)));
             (group.bytes, group.count, whose.join(", "), None)
         });
         text.push_str(&self.groups(groups));
@@ -293,13 +288,21 @@ impl Page<'_, Report> {
         }
     }
 
+    /// A process by its pid, and by its rank where it is one of several.
+    pub(super) fn named(&self, pid: u32) -> String {
+        match self.document.ranks.of(pid) {
+            Some(rank) => format!("rank {rank}, pid {pid}"),
+            None => format!("pid {pid}"),
+        }
+    }
+
     fn of_process(&self, process: &Process, what: &str) -> String {
-        let pid = process
+        let named = process
             .pid
-            .map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+            .map_or_else(|| "pid ?".to_owned(), |pid| self.named(pid));
         let name = process.name.as_deref().unwrap_or("?");
         sentence(
-            &format!("  pid {pid} "),
+            &format!("  {named} "),
             &format!("{name}: {what}"),
             self.width,
         )

@@ -99,6 +99,12 @@ impl Ranks {
         }
     }
 
+    /// The rank that a process is, where there are several.
+    pub(crate) fn of(&self, pid: u32) -> Option<u32> {
+        let mut ranks = self.ranks.iter().filter(|_rank| self.are_several());
+        Some(ranks.find(|rank| rank.pids.contains(&pid))?.rank)
+    }
+
     /// Whether there is anything to say: one rank of one is a program like any other.
     pub(crate) fn are_several(&self) -> bool {
         self.ranks.len() + self.missing.len() > 1

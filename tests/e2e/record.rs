@@ -7,6 +7,7 @@ use crate::support::workload::{Plan, Workload};
 use crate::support::{WATCHDOG, wait_until};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -380,6 +381,19 @@ fn who_takes_nothing_holds_up_nobody() {
     assert_eq!(totals(&player.view()), live);
     drop(stalled);
     workload.end();
+}
+
+#[test]
+fn who_ends_its_side_before_the_answer_begins_gets_a_whole_recording() {
+    let server = TestServer::start(&[]);
+    let mut reader = UnixStream::connect(server.socket()).expect("it listens");
+    let request = "GET /api/v1/record HTTP/1.1\r\nHost: ttmem\r\n\r\n";
+    reader.write_all(request.as_bytes()).expect("it is taken");
+    reader.shutdown(Shutdown::Write).expect("it is open");
+    let mut answer = Vec::new();
+    reader.read_to_end(&mut answer).expect("it ends");
+    let begins = String::from_utf8_lossy(&answer);
+    assert!(begins.starts_with("HTTP/1.1 200 "), "{begins}");
 }
 
 #[test]

@@ -117,6 +117,10 @@ impl DeviceCounts {
     }
 }
 
+/// What a process may claim at once. Beyond it the sum would be so large that others' counts were lost in it: monitoring systems
+/// keep floats.
+const MOST_CLAIMED: u64 = 1 << 32;
+
 /// What was counted over all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -128,8 +132,8 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn add(&mut self, lost_events: u64, elided_events: u64) {
-        raise(&mut self.lost_events, lost_events);
-        raise(&mut self.elided_events, elided_events);
+        raise(&mut self.lost_events, lost_events.min(MOST_CLAIMED));
+        raise(&mut self.elided_events, elided_events.min(MOST_CLAIMED));
     }
 }
 

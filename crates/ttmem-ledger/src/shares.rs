@@ -69,6 +69,12 @@ impl Shares {
         self.used
     }
 
+    /// How much all processes of a user have.
+    #[must_use]
+    pub fn of_user(&self, uid: u32) -> u64 {
+        self.users.get(&uid).map_or(0, |user| user.used)
+    }
+
     /// Takes some for a process; false if that is more than its share, and then nothing changes.
     #[must_use]
     pub fn take(&mut self, holder: Holder, amount: u64) -> bool {

@@ -53,7 +53,9 @@ impl Fleet {
             for sample in found {
                 let host = hosts.of(&sample);
                 match kind {
-                    FleetProblemKind::Failing => host.failures += count(sample.value),
+                    FleetProblemKind::Failing => {
+                        host.failures = host.failures.saturating_add(count(sample.value));
+                    }
                     FleetProblemKind::Incomplete => {
                         host.incomplete_processes = count(sample.value);
                     }
@@ -77,7 +79,8 @@ impl Fleet {
             schema: SCHEMA,
             prometheus: String::new(),
             time: moment(now),
-            devices_known: hosts.0.values().map(|host| host.devices).sum(),
+            devices_known: { hosts.0.values() }
+                .fold(0, |sum, host| sum.saturating_add(host.devices)),
             hosts: hosts.in_order(&problems),
             jobs: jobs(&mut ask, source)?,
             devices: devices.iter().filter_map(device).collect(),

@@ -222,6 +222,8 @@ pub(super) struct Connection {
     has_request: AtomicBool,
     /// What is being made takes so long that it is given up with its reader.
     takes_long: AtomicBool,
+    /// Its reader sends nothing more; changes under the lock of the stage.
+    reader_ended: AtomicBool,
     /// Its reader is gone.
     pub(super) gone: Arc<AtomicBool>,
 }
@@ -279,6 +281,7 @@ impl Connection {
             stage: Mutex::new(stage),
             has_request: AtomicBool::new(false),
             takes_long: AtomicBool::new(false),
+            reader_ended: AtomicBool::new(false),
             gone: Arc::default(),
         })
     }
@@ -318,6 +321,10 @@ impl Connection {
     pub(super) fn record(&self, ended: StreamEnd, end: EndRecording) {
         let mut stage = lock(&self.stage);
         let request = std::mem::replace(&mut *stage, Stage::Stream(None));
+        if self.reader_ended.load(Ordering::Relaxed) {
+            // Before there was a recording to end.
+            end.end();
+        }
         *stage = Stage::Recording {
             request: Box::new(request),
             ended: Some(ended),
@@ -336,6 +343,9 @@ impl Connection {
             self.gone.store(true, Ordering::Relaxed);
             return false;
         }
+        let stage = lock(&self.stage);
+        self.reader_ended.store(true, Ordering::Relaxed);
+        drop(stage);
         self.owes_document() || self.end_recording()
     }
 

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use ttmem_ledger::{Holder, Shares, UNKNOWN_USER};
+use ttmem_ledger::{Audience, Holder, Shares, UNKNOWN_USER};
 
 /// What the readers of one listener may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub struct HttpLimits {
     pub documents: usize,
     /// Streams of events at once: the work for each is its own.
     pub streams: usize,
-    /// Recordings at once: each has a thread and a ledger of its own.
+    /// Recordings at once: each has a thread and a ledger of its own. Half of them are for users other than root and
+    /// the server's, one each.
     pub recordings: usize,
     /// How long a request's headers may take.
     pub header_timeout: Duration,
@@ -86,6 +87,18 @@ impl Pool {
             pool: self.clone(),
         })
     }
+
+    /// One for a user who has none: where there are few, shares would be none.
+    fn take_first(&self, uid: u32) -> Option<Permit> {
+        let holder = Holder { uid, process: 0 };
+        let mut shares = lock(&self.shares);
+        let is_granted = shares.of_user(uid) == 0 && shares.take_ignoring_shares(holder, 1);
+        drop(shares);
+        is_granted.then(|| Permit {
+            holder,
+            pool: self.clone(),
+        })
+    }
 }
 
 impl Drop for Permit {
@@ -109,7 +122,10 @@ pub(super) struct Permits {
     /// Those of them that may be about the past.
     past: Arc<Semaphore>,
     streams: Pool,
+    /// For the server's user and root, and for everybody over TCP.
     recordings: Pool,
+    /// For all other users: they cannot keep those from recording.
+    recordings_of_users: Pool,
 }
 
 impl Permits {
@@ -120,7 +136,8 @@ impl Permits {
             documents: Arc::new(Semaphore::new(limits.documents)),
             past: Arc::new(Semaphore::new(limits.documents.saturating_sub(1).max(1))),
             streams: Pool::new(limits.streams),
-            recordings: Pool::new(limits.recordings),
+            recordings: Pool::new(limits.recordings - limits.recordings / 2),
+            recordings_of_users: Pool::new(limits.recordings / 2),
         })
     }
 
@@ -149,8 +166,12 @@ impl Permits {
     }
 
     /// For a recording, until it ends.
-    pub(super) fn recording(&self, holder: Option<Holder>) -> Result<Permit, Refusal> {
-        self.recordings.take(holder).ok_or_else(|| {
+    pub(super) fn recording(&self, audience: Audience) -> Result<Permit, Refusal> {
+        let permit = match audience {
+            Audience::User(uid) => self.recordings_of_users.take_first(uid),
+            Audience::Everything | Audience::Nobody => self.recordings.take(None),
+        };
+        permit.ok_or_else(|| {
             let detail = "too many readers record already";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_recordings", detail)
         })
@@ -160,5 +181,22 @@ impl Permits {
         while lock(&self.requests.shares).used() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_keep_neither_each_other_nor_the_servers_user_from_recording() {
+        let permits = Permits::new(HttpLimits::SOCKET);
+        let first = permits.recording(Audience::User(7)).expect("the first");
+        assert!(permits.recording(Audience::User(7)).is_err());
+        let _second = permits.recording(Audience::User(8)).expect("another user");
+        assert!(permits.recording(Audience::User(9)).is_err());
+        let _own = permits.recording(Audience::Everything).expect("kept free");
+        drop(first);
+        assert!(permits.recording(Audience::User(7)).is_ok());
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn get_record(
     let audience = state.names.audience(requester.who);
     let part = part(&live, &query, audience).await?;
     let permits = &requester.connection.permits;
-    let permit = permits.recording(requester.holder)?;
+    let permit = permits.recording(audience)?;
     let recording = StreamedRecording {
         options: WriterOptions {
             redact: query.redact,

@@ -2,7 +2,7 @@
 
 use super::exposition::{Family, LabelSet, Value};
 use super::{CLASSES, clean};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use ttmem_api::{ClassUsage, Device};
 
 /// Devices that have samples: more than any machine has, and few enough to send.
@@ -199,14 +199,15 @@ fn info(devices: &[Device], names: &[String]) -> Family {
     let mut family = Family::gauge("device_info", "A device, and what it is");
     for (device, name) in devices.iter().zip(names) {
         let known = [
-            ("device", Some(name.clone())),
             ("key", Some(key(device))),
             ("board", device.board.clone()),
             ("arch", device.arch.clone()),
         ];
         let known = known.into_iter();
-        let labels = known.filter_map(|(label, value)| Some((label, clean(&value?))));
-        family.add(labels.collect(), Value::Whole(1));
+        let known = known.filter_map(|(label, value)| Some((label, clean(&value?))));
+        let mut labels = labels(name, None);
+        labels.extend(known);
+        family.add(labels, Value::Whole(1));
     }
     family
 }
@@ -220,19 +221,17 @@ fn key(device: &Device) -> String {
     }
 }
 
-/// What each device is called: its number, unless others have it as well.
+/// What each device is called: its number, unless one that was known before has it. So nobody gives another's device a new
+/// name by opening one.
 fn names(devices: &[Device]) -> Vec<String> {
-    let mut counts: HashMap<u32, usize> = HashMap::new();
-    for device in devices {
-        *counts.entry(device.id).or_default() += 1;
-    }
+    let mut numbers: HashSet<u32> = HashSet::new();
     let mut taken: HashMap<String, usize> = HashMap::new();
     let names = devices.iter().map(|device| {
-        let name = match (counts.get(&device.id), device.unique_id, &device.scope) {
-            (Some(1) | None, ..) => device.id.to_string(),
-            (_, Some(unique_id), _) => format!("{}@{unique_id}", device.id),
-            (_, None, Some(scope)) => clean(&format!("{}@{scope}", device.id)),
-            (_, None, None) => device.id.to_string(),
+        let is_first = numbers.insert(device.id);
+        let name = match (device.unique_id, &device.scope) {
+            (Some(unique_id), _) if !is_first => format!("{}@{unique_id}", device.id),
+            (None, Some(scope)) if !is_first => clean(&format!("{}@{scope}", device.id)),
+            _first_or_alike => device.id.to_string(),
         };
         // Sets that differ only beyond what is shown of them.
         let times = taken.entry(name.clone()).or_default();
@@ -268,7 +267,9 @@ mod tests {
             device(1, None, Some(&format!("{long}5"))),
         ];
         let names = names(&devices);
-        assert_eq!(names[..4], ["0", &format!("1@{}", HexId(8)), "1@2,3", "1"]);
+        assert_eq!(names[..4], ["0", "1", "1@2,3", "1#2"]);
+        let again = super::names(&[device(1, None, None), device(1, Some(8), None)]);
+        assert_eq!(again, ["1", &format!("1@{}", HexId(8))]);
         assert_eq!(names[5], format!("{}#2", names[4]));
     }
 

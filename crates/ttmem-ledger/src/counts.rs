@@ -194,3 +194,18 @@ impl Codec for Counts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_process_claims_does_not_drown_what_others_lose() {
+        let mut counts = Counts::default();
+        counts.add(u64::MAX, u64::MAX);
+        let before = counts.lost_events as f64;
+        counts.add(1, 0);
+        assert!(counts.lost_events as f64 > before);
+        assert_eq!(counts.elided_events, MOST_CLAIMED);
+    }
+}

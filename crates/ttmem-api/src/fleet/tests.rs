@@ -141,3 +141,14 @@ fn absurd_figures_are_bounded() {
     assert_eq!(host.dram_grown_hour_bytes, Some(i64::MIN));
     assert_eq!(fleet.problems[0].class, None);
 }
+
+#[test]
+fn values_that_nothing_can_have_overflow_nowhere() {
+    let everything = |_query: &str| {
+        let of = |instance| sample(&[("instance", instance), ("class", "dram")], 1e308);
+        Ok::<_, Infallible>(vec![of("one:1"), of("two:1"), of("one:1")])
+    };
+    let Ok(fleet) = Fleet::made(1.0e9, everything);
+    assert_eq!(fleet.devices_known, u64::MAX);
+    assert!(fleet.hosts.iter().all(|host| host.failures == u64::MAX));
+}

@@ -7,26 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODEL = '''
+from ttmem_program import CLOSED, OPENED, environment_of_user, require, write_model
+
+MODEL = f"""
 import os, sys
-import ttnn
-
-rows, columns = {rows}, {columns}
-if rows * columns == 1:
-    device = ttnn.open_device(device_id=0)
-else:
-    device = ttnn.open_mesh_device(ttnn.MeshShape(rows, columns))
-
-
-def zeros(side, memory):
-    return ttnn.zeros([1, 1, side, side], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, memory)
-
-
-def held(kind):
-    view = ttnn.get_memory_view(device, kind)
-    return view.total_bytes_allocated_per_bank * view.num_banks
-
-
+{OPENED}
 change = sys.argv[1]
 weights = zeros(1024, ttnn.DRAM_MEMORY_CONFIG)
 activations = zeros(512, ttnn.L1_MEMORY_CONFIG)
@@ -40,32 +25,18 @@ if change == "crash":
 activations = more = None
 if change != "leak":
     weights = None
-if rows * columns == 1:
-    ttnn.close_device(device)
-else:
-    ttnn.close_mesh_device(device)
+{CLOSED}
 sys.exit(3 if change == "fail" else 0)
-'''
-
-
-class VerdictDiffers(Exception):
-    """`ttmem check` says something else than it should."""
-
-
-def require(holds, what):
-    if not holds:
-        raise VerdictDiffers(what)
+"""
 
 
 class Checker:
     """Runs `ttmem check` as a user does, with a server of its own."""
 
     def __init__(self, rows, columns):
-        self.model = Path("model.py")
-        self.model.write_text(MODEL.format(rows=rows, columns=columns).lstrip())
+        self.model = write_model(MODEL, rows, columns)
         self.baseline = Path("baseline.json")
-        kept = os.environ.items()
-        self.environment = {name: value for name, value in kept if name not in ("LD_PRELOAD", "TTMEM_SOCKET")}
+        self.environment = environment_of_user()
 
     def check(self, change, *options):
         """The exit code, what was said, and what the allocator held."""

@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ElementTree
 from html import escape
 from pathlib import Path
 
+from ttmem_program import require
+
 # Set for the process that runs the notebook, which has the packages for it.
 INSIDE = "TTMEM_TESTS_INSIDE"
 
@@ -45,15 +47,6 @@ root.dataset.height = Math.ceil(document.body.getBoundingClientRect().height) + 
 </script>
 """
 REFUSED = "import ttmem\nttmem.attach()"
-
-
-class ShownOtherwise(Exception):
-    """The notebook shows something else than it should."""
-
-
-def require(holds, what):
-    if not holds:
-        raise ShownOtherwise(what)
 
 
 def execute(cells, environment):

@@ -13,6 +13,8 @@ import textwrap
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+from ttmem_program import require
+
 HERE = Path(__file__).parent
 TESTS = HERE / "plugin"
 PASS = {
@@ -33,15 +35,6 @@ FAIL = {
     "test_fails_by_itself",
 }
 EXPECTED = {"test_leaks_as_expected", "test_takes_too_much_as_expected"}
-
-
-class VerdictDiffers(Exception):
-    """pytest says something else than it should."""
-
-
-def require(holds, what):
-    if not holds:
-        raise VerdictDiffers(what)
 
 
 class Runner:

@@ -5,7 +5,6 @@ A second process without the variable reports none.
 
 import os
 import re
-import subprocess
 import sys
 import threading
 import traceback
@@ -21,18 +20,10 @@ import ttmem_account  # noqa: E402
 import ttnn  # noqa: E402
 from tensors import OUT_OF_MEMORY  # noqa: E402
 from ttmem_check import Arguments, Check, close_board, equal, open_board  # noqa: E402
+from ttmem_program import Differs, require, run_again  # noqa: E402
 
 SHAPE = [1, 1, 32, 32]
 MORE_THAN_THERE_IS = [1, 1, 65536, 524288]
-
-
-class LineDiffers(Exception):
-    """A line is there that should not be, or is not the one of the call."""
-
-
-def require(holds, what):
-    if not holds:
-        raise LineDiffers(what)
 
 
 def frames_here():
@@ -102,7 +93,7 @@ def check_failure(check, device):
     except RuntimeError as error:
         require(OUT_OF_MEMORY in str(error), f"{error}")
     else:
-        raise LineDiffers("more than there is was granted")
+        raise Differs("more than there is was granted")
     ttmem_account.flush()
     failure = check.account.get("/api/v1/failures?count=1")["failures"][0]
     # The call is in the line below.
@@ -165,11 +156,7 @@ def main():
     close_board(device, arguments)
     check.write_summary(arguments)
     if not is_without:
-        environment = {**os.environ, WITHOUT: "1"}
-        del environment[VARIABLE]
-        summary, *others = sys.argv[1:]
-        command = [sys.executable, __file__, f"{summary}-without", *others]
-        subprocess.run(command, env=environment, check=True)
+        run_again(WITHOUT, without=VARIABLE)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`ttmem run -- mpirun`: four ranks that use ttnn, each exact, and the odd ones named."""
 
+import importlib.util
 import json
 import os
 import re
@@ -9,38 +10,24 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-MODEL = '''
+from ttmem_program import CLOSED, OPENED, environment_of_user, require, write_model
+
+# Each rank has a board of its own: ttnn is not to make one system of them.
+ALONE = """
 import os, signal, sys, time
 from pathlib import Path
 
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-# Each rank has a board of its own: ttnn is not to make one system of them.
-for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_"))]:
+for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "TT_MESH_"))]:
     del os.environ[name]
-import ttnn
-
-rows, columns = {rows}, {columns}
-if rows * columns == 1:
-    device = ttnn.open_device(device_id=0)
-else:
-    device = ttnn.open_mesh_device(ttnn.MeshShape(rows, columns))
-
-
-def zeros(side, memory):
-    return ttnn.zeros([1, 1, side, side], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, memory)
-
-
-def held(kind):
-    view = ttnn.get_memory_view(device, kind)
-    return view.total_bytes_allocated_per_bank * view.num_banks
-
-
+"""
+WORK = """
 weights = zeros(2048 if rank == 3 else 1024, ttnn.DRAM_MEMORY_CONFIG)
 activations = zeros(512, ttnn.L1_MEMORY_CONFIG)
 print("held", rank, held(ttnn.BufferType.DRAM), held(ttnn.BufferType.L1), flush=True)
 if sys.argv[1:] == ["killed"]:
-    Path(f"rank-{{rank}}").touch()
-    while rank == 1 and not all(Path(f"rank-{{other}}").exists() for other in range(4)):
+    Path(f"rank-{rank}").touch()
+    while rank == 1 and not all(Path(f"rank-{other}").exists() for other in range(4)):
         time.sleep(0.01)
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -49,41 +36,30 @@ if sys.argv[1:] == ["killed"]:
 activations = None
 if rank != 1:
     weights = None
-if rows * columns == 1:
-    ttnn.close_device(device)
-else:
-    ttnn.close_mesh_device(device)
-'''
+"""
+MODEL = ALONE + OPENED + WORK + CLOSED
 
 # Whoever runs the tests may be root, and the machine may have fewer cores than ranks.
-LAUNCHER = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo"]
-
-
-class RanksDiffer(Exception):
-    """The report of the ranks says something else than it should."""
-
-
-def require(holds, what):
-    if not holds:
-        raise RanksDiffer(what)
+MPI_ARGUMENTS = ["--allow-run-as-root", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo"]
+MPIRUN = ["mpirun", *MPI_ARGUMENTS]
 
 
 class Job:
     """Runs ranks under `ttmem run` as a user does, with a server of its own."""
 
     def __init__(self, rows, columns):
-        self.model = Path("model.py")
-        self.model.write_text(MODEL.format(rows=rows, columns=columns).lstrip())
+        self.model = write_model(MODEL, rows, columns)
         self.ttmem = os.environ["TTMEM_TESTS_PROGRAM"]
-        kept = os.environ.items()
-        self.environment = {name: value for name, value in kept if name not in ("LD_PRELOAD", "TTMEM_SOCKET")}
+        self.environment = environment_of_user()
 
-    def run(self, *launched):
+    def run(self, *launcher, **more):
         """The exit code, the report, and what each rank's allocator held."""
         report = Path("report.json")
-        command = [self.ttmem, "run", "--json", f"--report={report}", "--", *LAUNCHER, *launched]
-        outcome = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
-        held = re.findall(r"^held (\d+) (\d+) (\d+)$", outcome.stdout, re.MULTILINE)
+        command = [self.ttmem, "run", "--json", f"--report={report}", "--", *launcher]
+        environment = {**self.environment, **more}
+        outcome = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        # tt-run has a prefix before each line of a rank.
+        held = re.findall(r"^(?:\[\d+,\d+\]<stdout>: ?)?held (\d+) (\d+) (\d+)$", outcome.stdout, re.MULTILINE)
         held = {int(rank): {"dram": int(dram), "l1": int(l1)} for rank, dram, l1 in held}
         require(report.exists(), f"no report:\n{outcome.stderr}")
         require(len(held) == 4, f"only ranks {sorted(held)} came far:\n{outcome.stdout}{outcome.stderr}")
@@ -119,7 +95,7 @@ def check_ranks(job):
     """One rank takes more, one leaks, one reports to another server."""
     with job.second_server() as (socket, status):
         elsewhere = ["-x", f"TTMEM_SOCKET={socket}"]
-        launched = ["-n", "2", *job.python(), ":", "-n", "1", *elsewhere, *job.python(), ":", "-n", "1", *job.python()]
+        launched = [*MPIRUN, "-n", "2", *job.python(), ":", "-n", "1", *elsewhere, *job.python(), ":", "-n", "1", *job.python()]
         code, report, held = job.run(*launched)
         processes = status()["processes"]
     require(code == 0, f"code {code}")
@@ -143,13 +119,34 @@ def check_ranks(job):
 
 def check_killed(job):
     """The launcher ends all when one is killed; the first is named."""
-    code, report, held = job.run("-n", "4", *job.python("killed"))
+    code, report, held = job.run(*MPIRUN, "-n", "4", *job.python("killed"))
     require(code != 0, "mpirun took no notice")
     ranks = report["ranks"]
     found = {rank["rank"]: peaks(rank) for rank in ranks["ranks"]}
     require(found == held and len(found) == 4, f"{found}, the allocators {held}")
     require(ranks["first_ended"]["rank"] == 1, ranks["first_ended"])
     require(ranks["missing"] == [], ranks["missing"])
+
+
+def check_tt_run(job):
+    """ttnn's own launcher, with a board for each of four ranks."""
+    packages = os.environ["TTMEM_TESTS_PACKAGES"]
+    descriptor = os.environ["TT_METAL_MOCK_CLUSTER_DESC_PATH"]
+    home = Path(importlib.util.find_spec("ttnn").origin).parent
+    graph = home / "tt_metal/fabric/mesh_graph_descriptors/n150_mesh_graph_descriptor.textproto"
+    bindings = [{"rank": rank, "mesh_id": rank, "mesh_host_rank": 0} for rank in range(4)]
+    # JSON is YAML.
+    Path("bindings.yaml").write_text(json.dumps({"rank_bindings": bindings, "mesh_graph_desc_path": str(graph)}))
+    boards = {"rank_to_cluster_mock_cluster_desc": {rank: descriptor for rank in range(4)}}
+    Path("boards.yaml").write_text(json.dumps(boards))
+    launcher = [Path(sys.executable).with_name("tt-run"), "--bare", "--mpi-args", " ".join(MPI_ARGUMENTS)]
+    launcher += ["--rank-binding", "bindings.yaml", "--mock-cluster-rank-binding", "boards.yaml"]
+    code, report, held = job.run(*launcher, *job.python(), PYTHONPATH=packages, TT_METAL_HOME=str(home))
+    require(code == 0, f"code {code}")
+    ranks = report["ranks"]
+    found = {rank["rank"]: peaks(rank) for rank in ranks["ranks"]}
+    require(found == held, f"{found}, the allocators {held}")
+    require(ranks["world_size"] == 4 and ranks["missing"] == [], ranks)
 
 
 def main():
@@ -159,7 +156,8 @@ def main():
         job = Job(rows, columns)
         check_ranks(job)
         check_killed(job)
-        said = "eight ranks equal to their allocators; the odd ones are named"
+        check_tt_run(job)
+        said = "twelve ranks equal to their allocators; the odd ones are named"
     with open(summary, "w", encoding="utf-8") as file:
         file.write(said)
 

@@ -11,20 +11,12 @@ import ttmem_account
 import ttnn
 from tensors import zeros
 from ttmem_check import GRID_REFUSALS, Arguments, Check, close_board, open_board
+from ttmem_program import require
 
 ROUNDS = 60
 # Long before, a mesh is where another was, and so are its managers.
 REOPENINGS = 10
 SHAPE = [1, 1, 256, 256]
-
-
-class RingDiffers(Exception):
-    """What our server says of the ring is not what the ring's rules say."""
-
-
-def require(holds, what):
-    if not holds:
-        raise RingDiffers(what)
 
 
 class Ring:

@@ -9,21 +9,13 @@ import ttmem_account  # noqa: E402
 import ttnn  # noqa: E402
 from tensors import zeros  # noqa: E402
 from ttmem_check import GRID_REFUSALS, Arguments, Check, close_board, open_board  # noqa: E402
+from ttmem_program import require  # noqa: E402
 
 SHAPE = [1, 1, 256, 256]
 # On some boards ttnn refuses a part of the operations.
 LEAST_FOLLOWED = 3
 # What dispatch cores alone have.
 FAST_EVENTS = ("ring_", "prefetch", "binary_", "commands_")
-
-
-class DispatchDiffers(Exception):
-    """Something was told of that slow dispatch does not have, or not told of once."""
-
-
-def require(holds, what):
-    if not holds:
-        raise DispatchDiffers(what)
 
 
 def events(account):

@@ -4,8 +4,6 @@ A second process without the variable tells none.
 """
 
 import os
-import subprocess
-import sys
 
 LEAST_BYTES = 1 << 20
 VARIABLE = "TTMEM_STACKS"
@@ -26,20 +24,12 @@ from ttmem_check import (  # noqa: E402
     equal,
     open_board,
 )
+from ttmem_program import require, run_again  # noqa: E402
 
 SMALL = [1, 1, 32, 32]
 LARGE = [1, 1, 1024, 1024]
 MORE_THAN_THERE_IS = [1, 1, 65536, 524288]
 MAX_FRAMES = 32
-
-
-class StackDiffers(Exception):
-    """A stack is there that should not be, or is not as it should be."""
-
-
-def require(holds, what):
-    if not holds:
-        raise StackDiffers(what)
 
 
 def libraries(frames):
@@ -149,11 +139,7 @@ def main():
     close_board(device, arguments)
     check.write_summary(arguments)
     if not is_without:
-        environment = {**os.environ, WITHOUT: "1"}
-        del environment[VARIABLE]
-        summary, *others = sys.argv[1:]
-        command = [sys.executable, __file__, f"{summary}-without", *others]
-        subprocess.run(command, env=environment, check=True)
+        run_again(WITHOUT, without=VARIABLE)
 
 
 if __name__ == "__main__":

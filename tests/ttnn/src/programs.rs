@@ -80,7 +80,12 @@ pub const PROGRAMS: [Program; 33] = [
     on_any("leaking"),
     on_any("own_account"),
     on_any("checked"),
-    on_any("ranks"),
+    Program {
+        name: "ranks",
+        needs_mesh: false,
+        // What tt-run needs.
+        packages: &["click==8.5.1", "pydantic==2.14.3", "PyYAML==6.0.3"],
+    },
     on_any("upstream_counters"),
     Program {
         name: "sub_meshes",

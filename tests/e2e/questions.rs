@@ -101,8 +101,8 @@ fn which_process_grows_is_in_the_first_line() {
         return;
     };
     let grows = loaded.player().pid.expect("it is seen");
-    let screen = terminal.wait_for("grew at each of the last");
-    let line = screen.lines().find(|line| line.contains("grew at each"));
+    let screen = terminal.wait_for(" grows: +");
+    let line = screen.lines().find(|line| line.contains(" grows: +"));
     let line = line.expect("just seen");
     assert!(line.contains(&format!("pid {grows} ")), "{line}");
     assert!(!line.contains(&steady.pid().to_string()), "{line}");

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 
 use crate::{MemoryClass, SchemaVersion, Timestamp, called_from, short_line, size_text};
 
@@ -12,13 +13,68 @@ pub struct Leaks {
     pub schema: SchemaVersion,
     /// When these figures held.
     pub time: Timestamp,
-    /// What grows with the marks of its process, or else with those that readers set; the fastest
-    /// first.
+    /// What grows with the marks of its process, or else with those that readers set, of what a process holds
+    /// on open devices, and of what one that has ended left behind; the fastest first, then by pid.
     pub growing: Vec<GrowingGroup>,
     /// What processes held when they closed their devices, or ended without that; most bytes first.
     pub held_at_close: Vec<HeldAtClose>,
     /// Groups that are not in these lists.
     pub left_out: u64,
+}
+
+impl Leaks {
+    /// The processes that live and grow, the fastest first, then by pid.
+    #[must_use]
+    pub fn growing_processes(&self) -> Vec<GrowingProcess<'_>> {
+        let mut found: Vec<GrowingProcess<'_>> = Vec::new();
+        for growing in self
+            .growing
+            .iter()
+            .filter(|growing| !growing.group.departed)
+        {
+            let whose = &growing.group;
+            let is_same = |known: &&mut GrowingProcess<'_>| {
+                let known = &known.fastest.group;
+                (known.pid, &known.instance) == (whose.pid, &whose.instance)
+            };
+            if let Some(known) = found.iter_mut().find(is_same) {
+                known.lines += 1;
+                known.bytes_per_step = known.bytes_per_step.saturating_add(growing.bytes_per_step);
+            } else {
+                found.push(GrowingProcess {
+                    fastest: growing,
+                    lines: 1,
+                    bytes_per_step: growing.bytes_per_step,
+                });
+            }
+        }
+        found.sort_by_key(|process| (Reverse(process.bytes_per_step), process.fastest.group.pid));
+        found
+    }
+}
+
+/// A process that grows: all its lines together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrowingProcess<'l> {
+    /// What grows fastest of it.
+    pub fastest: &'l GrowingGroup,
+    /// How many lines and operations grow.
+    pub lines: u64,
+    /// What a usual step leaves behind, over all of them: the figure of the metric.
+    pub bytes_per_step: u64,
+}
+
+impl GrowingProcess<'_> {
+    /// `+2.0 MiB per step since step 3, model.py:57`; of several lines their sum, and the first of them.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let others = match self.lines - 1 {
+            0 => String::new(),
+            1 => " and 1 other line".to_owned(),
+            others => format!(" and {others} other lines"),
+        };
+        self.fastest.said(self.bytes_per_step) + &others
+    }
 }
 
 /// Buffers of one process, line and operation; their bytes are those on each device they lie on.
@@ -65,7 +121,7 @@ pub struct HeldAtClose {
     /// The buffers.
     #[serde(flatten)]
     pub group: LeakGroup,
-    /// Whether they had grown until then: they are in the other list, too.
+    /// Whether they had grown until then; those of a process that has ended are in the other list, too.
     pub growing: bool,
 }
 
@@ -81,7 +137,7 @@ pub struct GrowingGroup {
     pub since: u64,
     /// The steps from there to the last mark.
     pub steps: u64,
-    /// What a step leaves behind, on average.
+    /// What a usual step leaves behind, on each device that they lie on.
     pub bytes_per_step: u64,
 }
 
@@ -90,6 +146,10 @@ impl GrowingGroup {
     /// `+2.0 MiB per "request 7" since no. 3, model.py:57`.
     #[must_use]
     pub fn sentence(&self) -> String {
+        self.said(self.bytes_per_step)
+    }
+
+    fn said(&self, bytes_per_step: u64) -> String {
         let named = self.mark.as_deref().filter(|name| !name.is_empty());
         let step = named.unwrap_or("mark");
         let since = self.since;
@@ -100,7 +160,7 @@ impl GrowingGroup {
         };
         format!(
             "+{} {marks}, {}{}",
-            size_text(self.bytes_per_step),
+            size_text(bytes_per_step),
             self.group.place(),
             called_from(&self.group.callers)
         )
@@ -141,5 +201,57 @@ mod tests {
         (growing.mark, growing.group.line) = (None, None);
         let sentence = "+2.0 MiB per mark since mark 3, ttnn::empty";
         assert_eq!(growing.sentence(), sentence);
+    }
+    #[test]
+    fn a_process_is_one_with_the_sum_of_its_lines_and_equals_stand_by_pid() {
+        let growing = |pid: u32, bytes_per_step: u64, departed: bool| GrowingGroup {
+            group: LeakGroup {
+                pid: Some(pid),
+                instance: None,
+                process: None,
+                departed,
+                line: None,
+                callers: Vec::new(),
+                operation: Some("ttnn::add".into()),
+                class: None,
+                buffers: 5,
+                bytes: u64::from(100 - pid),
+                each_bytes: None,
+            },
+            mark: Some("step".into()),
+            since: 1,
+            steps: 5,
+            bytes_per_step,
+        };
+        let mut leaks = Leaks {
+            schema: crate::SCHEMA,
+            time: Timestamp::from_unix_nanos(0),
+            growing: vec![
+                growing(9, 3 << 20, false),
+                growing(8, 2 << 20, false),
+                growing(7, 2 << 20, false),
+                growing(8, 1 << 20, false),
+                growing(6, 9 << 20, true),
+            ],
+            held_at_close: Vec::new(),
+            left_out: 0,
+        };
+        for _order in 0..2 {
+            let found = leaks.growing_processes();
+            let pids: Vec<_> = found
+                .iter()
+                .filter_map(|one| one.fastest.group.pid)
+                .collect();
+            assert_eq!(pids, [8, 9, 7]);
+            assert_eq!(
+                found[0].sentence(),
+                "+3.0 MiB per step since step 1, ttnn::add and 1 other line"
+            );
+            assert_eq!(
+                found[2].sentence(),
+                "+2.0 MiB per step since step 1, ttnn::add"
+            );
+            leaks.growing.swap(0, 2);
+        }
     }
 }

@@ -64,7 +64,7 @@ pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
-pub use leaks::{GrowingGroup, HeldAtClose, LeakGroup, Leaks};
+pub use leaks::{GrowingGroup, GrowingProcess, HeldAtClose, LeakGroup, Leaks};
 pub use problem::{Forgotten, Marked, Problem};
 pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,

@@ -13,6 +13,9 @@ const MOST: usize = 16;
 /// The longest key, in bytes, and the longest value, in characters.
 const LONGEST_KEY: usize = 32;
 const LONGEST_VALUE: usize = 128;
+/// Labels that are numbers, and the largest: no launcher starts more processes.
+const NUMBERS: [&str; 3] = ["rank", "world_size", "local_rank"];
+const MAX_WORLD: u32 = 1 << 20;
 /// Bytes of the environment that are looked at.
 const LONGEST_ENVIRONMENT: usize = 1 << 20;
 /// Digits of a container's id, and those that are shown of it.
@@ -47,18 +50,67 @@ pub(crate) fn found(added: Option<&str>) -> Vec<Label> {
     let environment = environment.unwrap_or_default();
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let mut labels = found_in(&environment, &groups);
-    for pair in added.unwrap_or_default().split(',') {
+    let complaints = add(&mut labels, added.unwrap_or_default());
+    // Once, however many there are: a program may be started a thousand times.
+    if let Some(complaint) = complaints.first() {
+        let others = match complaints.len() - 1 {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        host::complain(&format!("{complaint}{others}"));
+    }
+    labels
+}
+
+/// What of `TTMEM_LABELS` is left out or cut, each in a sentence, as a process with it says.
+#[must_use]
+pub fn refused_labels(added: &str) -> Vec<String> {
+    add(&mut Vec::new(), added)
+}
+
+/// Adds the user's labels; what is wrong with them, and with what a launcher set.
+fn add(labels: &mut Vec<Label>, added: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let shown = |text: &str| text.chars().take(LONGEST_VALUE).collect::<String>();
+    for pair in added.split(',') {
         match parsed(pair) {
-            Some((key, value)) => put(&mut labels, key, value),
+            Some((key, value)) => {
+                if value.chars().count() > LONGEST_VALUE {
+                    let cut = "is cut to its first";
+                    complaints.push(format!(
+                        "TTMEM_LABELS: {key} {cut} {LONGEST_VALUE} characters"
+                    ));
+                }
+                put(labels, key, value);
+            }
             None if pair.trim().is_empty() => {}
-            None => host::complain(&format!(
-                "TTMEM_LABELS: {:?} is not key=value, a key being letters, digits and _",
-                pair.chars().take(LONGEST_VALUE).collect::<String>()
+            None => complaints.push(format!(
+                "TTMEM_LABELS: {:?} is not key=value, a key being at most {LONGEST_KEY} letters, digits and _; \
+                 it is left out",
+                shown(pair)
             )),
         }
     }
-    labels.truncate(MOST);
-    labels
+    for (key, value) in labels
+        .iter()
+        .filter(|(key, _)| NUMBERS.contains(&key.as_str()))
+    {
+        let number: Option<u32> = value.parse().ok();
+        if number.is_none_or(|number| number > MAX_WORLD) {
+            complaints.push(format!(
+                "label {key}: {value:?} is not a number up to {MAX_WORLD}; it counts as no {key}"
+            ));
+        }
+    }
+    if labels.len() > MOST {
+        let beyond: Vec<&str> = labels[MOST..].iter().map(|(key, _)| key.as_str()).collect();
+        complaints.push(format!(
+            "a process has {MOST} labels; left out: {}",
+            shown(&beyond.join(", "))
+        ));
+        labels.truncate(MOST);
+    }
+    complaints
 }
 
 /// The labels that an environment and a list of control groups give.
@@ -246,6 +298,35 @@ mod tests {
         ] {
             assert_eq!(parsed(nonsense), None, "{nonsense}");
         }
+    }
+
+    #[test]
+    fn what_is_left_out_or_cut_is_said() {
+        assert_eq!(refused_labels(""), [""; 0]);
+        assert_eq!(refused_labels("team=vision, run=42,"), [""; 0]);
+        assert_eq!(refused_labels("rank=0,world_size=1048576"), [""; 0]);
+        let all = refused_labels("9a=x,rank=1048577,local_rank=first,team=vision");
+        let expected = [
+            "TTMEM_LABELS: \"9a=x\" is not key=value, a key being at most 32 letters, digits and _; \
+             it is left out",
+            "label rank: \"1048577\" is not a number up to 1048576; it counts as no rank",
+            "label local_rank: \"first\" is not a number up to 1048576; it counts as no local_rank",
+        ];
+        assert_eq!(all, expected);
+        let long = format!("note={}", "x".repeat(129));
+        let cut = "TTMEM_LABELS: note is cut to its first 128 characters";
+        assert_eq!(refused_labels(&long), [cut]);
+        let many: Vec<String> = (0..18).map(|number| format!("k{number}=1")).collect();
+        let beyond = "a process has 16 labels; left out: k16, k17";
+        assert_eq!(refused_labels(&many.join(",")), [beyond]);
+        // What a launcher set counts as well.
+        let mut labels = found_in(b"PMI_RANK=none\0SLURM_JOB_ID=7", "");
+        let complaints = add(&mut labels, "");
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        assert!(
+            complaints[0].starts_with("label rank: \"none\""),
+            "{complaints:?}"
+        );
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod tracker;
 mod trust;
 
 pub use config::{ClockChoice, Config};
+pub use labels::refused_labels;
 pub use own_account::{AskError, Question};
 pub use tracker::{FlushError, Statistics, Tracker};
 pub use trust::is_trusted;

@@ -92,6 +92,12 @@ impl Device {
         self.references > 0
     }
 
+    /// Whether it is known without any process: from a setting, or from the driver.
+    #[must_use]
+    pub fn is_configured(&self) -> bool {
+        self.configured.is_some()
+    }
+
     /// Whether facts are taken from this process: not from another user's than those that are known, unless
     /// it is root's. A chip is what its first user says, or anybody could make it another one.
     pub(crate) fn is_described_by(&mut self, holder: Holder) -> bool {

@@ -24,6 +24,9 @@ const ROOT: u32 = 0;
 /// Marks that make a series.
 const MIN_STEPS: u64 = 3;
 
+/// Steps that have left something behind before it is called growth: a few are a program that warms up.
+const MIN_GROWN: usize = 5;
+
 /// A mark of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -237,6 +240,8 @@ pub struct Growth {
     pub steps: u64,
     /// What they have left behind.
     pub sum: Sum,
+    /// What a usual one of them leaves behind, in bytes: never 0, and never more than all do.
+    pub per_step: u64,
 }
 
 impl Births {
@@ -276,10 +281,11 @@ impl Births {
     }
 
     /// Whether they grow: steps have left some behind again and again, up to the last that is over,
-    /// and for at least half of all steps since their process began.
+    /// for at least half of all steps since their process began, and lately about as often as before.
     ///
     /// What lives for a fixed number of steps looks the same at first. But it is never older than
-    /// that, so that it is not taken for growth once there are twice as many steps.
+    /// that, so that it is not taken for growth once there are twice as many steps. A cache that fills
+    /// leaves something behind ever more seldom.
     #[must_use]
     pub fn growth(&self, series: &Series, began: u64) -> Option<Growth> {
         let (steps, began) = (series.steps(began), series.relevant(began));
@@ -303,13 +309,48 @@ impl Births {
             found += 1;
             sum.add(*placed);
         }
-        if found < 3 || 2 * (over - first) < lived {
+        if found < MIN_GROWN || 2 * (over - first) < lived || levels_off(&by_place, first, over) {
             return None;
         }
+        let left = (first..over).map(|place| by_place.get(&place).map_or(0, |sum| sum.bytes));
+        let per_step = usual(&left.collect::<Vec<u64>>()) / steps.every;
         let since = steps.kept[first];
         let steps = steps.kept[over].ordinal - since.ordinal;
-        Some(Growth { since, steps, sum })
+        (per_step > 0).then_some(Growth {
+            since,
+            steps,
+            sum,
+            per_step,
+        })
     }
+}
+
+/// Whether fewer of the later steps have left something behind than of the earlier ones.
+fn levels_off(by_place: &BTreeMap<usize, Sum>, first: usize, over: usize) -> bool {
+    let half = (over - first) / 2;
+    let early = by_place.range(first..first + half).count();
+    let late = by_place.range(over - half..over).count();
+    // A quarter fewer may be chance.
+    4 * late < 3 * early
+}
+
+/// What a usual step leaves behind: the median over stretches of a quarter of them.
+///
+/// Of steps that differ it is an average, and one that loaded weights on the same line does not count.
+fn usual(left: &[u64]) -> u64 {
+    let stretch = (left.len() / 4).max(1);
+    let sums = left.windows(stretch).map(|stretch| {
+        let sum = stretch
+            .iter()
+            .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        sum / stretch.len() as u64
+    });
+    let mut sums: Vec<u64> = sums.collect();
+    if sums.is_empty() {
+        return 0;
+    }
+    let middle = (sums.len() - 1) / 2;
+    *sums.select_nth_unstable(middle).1
 }
 
 #[cfg(test)]

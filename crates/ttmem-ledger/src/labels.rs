@@ -8,7 +8,8 @@ use ttmem_account::state::codec::{Codec, Out, Reader};
 /// Labels of one process.
 pub const MAX_LABELS: usize = 16;
 const MAX_KEY_BYTES: usize = 32;
-const MAX_VALUE_CHARS: usize = 128;
+/// Characters of a label's value.
+pub const MAX_LABEL_CHARS: usize = 128;
 
 /// A key and its value.
 type Label = (Arc<str>, Arc<str>);
@@ -28,7 +29,7 @@ impl Labels {
             if !is_key(key) || value.is_empty() {
                 continue;
             }
-            let value: String = value.chars().take(MAX_VALUE_CHARS).collect();
+            let value: String = value.chars().take(MAX_LABEL_CHARS).collect();
             let label = (Arc::from(key), Arc::from(value));
             match labels.binary_search_by(|(known, _value)| (**known).cmp(key)) {
                 Ok(place) => labels[place] = label,
@@ -102,7 +103,7 @@ mod tests {
             ("job", "2"),
         ]);
         let found: Vec<_> = labels.iter().collect();
-        assert_eq!(found, [("job", "2"), ("rank", &long[..MAX_VALUE_CHARS])]);
+        assert_eq!(found, [("job", "2"), ("rank", &long[..MAX_LABEL_CHARS])]);
         let keys: Vec<String> = (0..100).map(|number| format!("k{number:03}")).collect();
         let many = Labels::new(keys.iter().map(|key| (key.as_str(), "v")));
         assert_eq!(many.iter().count(), MAX_LABELS);

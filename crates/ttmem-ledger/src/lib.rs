@@ -44,7 +44,7 @@ pub use failures::{FailureMoment, Failures, MomentBlock};
 pub use geometry::Geometry;
 pub use growth::{Births, Growth, ReaderSeries, Series, Step, Steps, Sum};
 pub use incomplete::{IncompleteReason, IncompleteReasons};
-pub use labels::{Labels, MAX_LABELS};
+pub use labels::{Labels, MAX_LABEL_CHARS, MAX_LABELS};
 pub use ledger::{Leaving, Ledger, Limits};
 pub use left_behind::{LeftBehind, LeftGroup};
 pub use part::Part;

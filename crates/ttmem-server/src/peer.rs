@@ -275,12 +275,17 @@ fn unix_nanos_of_start(start_ticks: u64) -> Option<u64> {
     boot.checked_add(start_ticks.checked_mul(TICK_NANOS)?)
 }
 
-/// Text that can be put on a line of its own, or none if nothing is left.
+/// A name that can be put on a line of its own, or none if nothing is left.
 pub(crate) fn printable(bytes: &[u8]) -> Option<String> {
+    printable_up_to(MAX_NAME_CHARS, bytes)
+}
+
+/// So many characters of a text that can be put on a line of its own, or none if nothing is left.
+pub(crate) fn printable_up_to(most_chars: usize, bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let name: String = text
         .chars()
-        .take(MAX_NAME_CHARS)
+        .take(most_chars)
         .map(|char| if is_deceptive(char) { '?' } else { char })
         .collect();
     (!name.trim().is_empty()).then_some(name)

@@ -5,8 +5,8 @@
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
 use ttmem_api::{
-    ClassUsage, Device, Explanation, IncompleteReason, Process, ProcessDevice, ProcessState,
-    Released, Setting,
+    AllocatorUsage, ClassUsage, Device, Explanation, IncompleteReason, MemoryClass, Process,
+    ProcessDevice, ProcessState, Released, Setting,
 };
 
 pub const DRAM: &str = "DRAM";
@@ -44,6 +44,53 @@ pub fn fragmented(class: &ClassUsage) -> Option<String> {
     let permille = class.fragmented_permille()?;
     let share = percent(Share::of(permille.into(), Some(1000)), "");
     Some(format!("{} {FRAGMENTED}", share.trim_start()))
+}
+
+/// Why a figure that sums up allocators is more than there is: several of them hand out the same bytes.
+/// `more than the device has: 2 allocators overlap`; `None` where it is not more.
+#[must_use]
+pub fn more_than_there_is(
+    charged_bytes: u64,
+    capacity_bytes: Option<u64>,
+    allocators: usize,
+) -> Option<String> {
+    let whole = capacity_bytes.filter(|whole| charged_bytes > *whole)?;
+    let who = match allocators {
+        // Those of a peak may be gone.
+        0 | 1 => "allocators overlapped".to_owned(),
+        allocators => format!("{allocators} allocators overlap"),
+    };
+    Some(format!(
+        "more than the device has ({}): {who}",
+        bytes(whole)
+    ))
+}
+
+/// The same of what is charged now of each class, and of what was at its peak: `DRAM charged 14.0 GiB, more than ...`.
+#[must_use]
+pub fn more_than_the_device_has(device: &Device) -> Vec<String> {
+    let classes = [
+        (DRAM, MemoryClass::Dram, &device.dram),
+        (L1_BUFFERS, MemoryClass::L1, &device.l1),
+        (L1_SMALL, MemoryClass::L1Small, &device.l1_small),
+        (TRACE, MemoryClass::Trace, &device.trace),
+    ];
+    let said = classes.into_iter().filter_map(|(name, of, class)| {
+        let taking = |each: &&AllocatorUsage| each.class == of && each.charged_bytes > 0;
+        let allocators = device.allocators.iter().filter(taking).count();
+        let overlaps = class.overlap_bytes.is_some_and(|overlap| overlap > 0);
+        let now = ("charged", class.charged_bytes, allocators);
+        let before = (PEAK, class.peak_bytes, 0);
+        let figures = [Some(now).filter(|_now| overlaps), Some(before)];
+        figures
+            .into_iter()
+            .flatten()
+            .find_map(|(word, figure, allocators)| {
+                let more = more_than_there_is(figure, class.capacity_bytes, allocators)?;
+                Some(format!("{name} {word} {}, {more}", bytes(figure)))
+            })
+    });
+    said.collect()
 }
 
 /// A sum over devices says so: `9.0 GiB on 8 devices`.
@@ -231,6 +278,47 @@ mod tests {
             largest_free_bytes_per_bank: Some(free_per_bank),
             ..ClassUsage::default()
         }
+    }
+
+    #[test]
+    fn more_than_a_device_has_is_said_with_its_reason() {
+        let over = ClassUsage {
+            charged_bytes: 14 << 30,
+            overlap_bytes: Some(3 << 30),
+            peak_bytes: 15 << 30,
+            ..class(0)
+        };
+        let allocator = |mesh, class| AllocatorUsage {
+            pid: Some(7),
+            instance: None,
+            mesh: Some(mesh),
+            class,
+            charged_bytes: 7 << 30,
+            capacity_bytes: Some(12 << 30),
+            banks: Some(12),
+            largest_free_bytes_per_bank: None,
+            fragmentation: None,
+            buffers: 1,
+            verified: None,
+        };
+        let mut device = Device {
+            dram: over,
+            allocators: vec![
+                allocator(1, MemoryClass::Dram),
+                allocator(2, MemoryClass::Dram),
+                allocator(2, MemoryClass::L1),
+            ],
+            ..Device::default()
+        };
+        let now =
+            "DRAM charged 14.0 GiB, more than the device has (12.0 GiB): 2 allocators overlap";
+        assert_eq!(more_than_the_device_has(&device), [now]);
+        // They are gone, but the peak is still there.
+        (device.dram.charged_bytes, device.dram.overlap_bytes) = (0, Some(0));
+        let peak = "DRAM peak 15.0 GiB, more than the device has (12.0 GiB): allocators overlapped";
+        assert_eq!(more_than_the_device_has(&device), [peak]);
+        device.dram.peak_bytes = 12 << 30;
+        assert_eq!(more_than_the_device_has(&device), [""; 0]);
     }
 
     #[test]

@@ -16,9 +16,10 @@ pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::scenarios::{self, ChosenScenario};
+use clap::builder::Resettable;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use ttmem_event::catalogue::BoardKind;
@@ -85,12 +86,34 @@ impl Cli {
     pub(crate) fn parsed<T: Into<OsString> + Clone>(
         line: impl IntoIterator<Item = T>,
     ) -> Result<(Self, ArgMatches), clap::Error> {
-        let matches = Self::command().try_get_matches_from(line)?;
+        let set = |name: &OsStr| std::env::var_os(name);
+        let command = without_empty_variables(Self::command(), &set);
+        let matches = command.try_get_matches_from(line)?;
         let mut cli =
             Self::from_arg_matches(&matches).map_err(|error| error.format(&mut Self::command()))?;
         remote::settle(&mut cli, &matches)?;
         Ok((cli, matches))
     }
+}
+
+/// A variable that is set to nothing is not set: so it is with shells and other tools.
+fn without_empty_variables(
+    command: clap::Command,
+    variable: &dyn Fn(&OsStr) -> Option<OsString>,
+) -> clap::Command {
+    let is_empty = |arg: &clap::Arg| {
+        let value = arg.get_env().and_then(variable);
+        value.is_some_and(|value| value.is_empty())
+    };
+    command
+        .mut_args(|arg| {
+            if is_empty(&arg) {
+                arg.env(Resettable::<clap::builder::OsStr>::Reset)
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(|command| without_empty_variables(command, variable))
 }
 
 #[derive(Debug, Subcommand)]

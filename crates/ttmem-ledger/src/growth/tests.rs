@@ -70,10 +70,51 @@ fn one_in_some_steps_grows_as_well() {
 #[test]
 fn few_steps_say_nothing() {
     assert_eq!(growth(&series(0), []), None);
-    for marks in 1..4 {
+    for marks in 1..6 {
         assert_eq!(growth(&series(marks), 0..marks), None, "{marks}");
     }
-    assert!(growth(&series(4), 0..4).is_some());
+    assert!(growth(&series(6), 0..6).is_some());
+}
+
+#[test]
+fn a_cache_that_fills_does_not_grow() {
+    let marks = series(41);
+    // Something new in ever fewer steps, at every moment of it.
+    let new = [0, 1, 2, 3, 4, 6, 8, 11, 14, 19, 25, 32];
+    for over in [12, 16, 20, 24, 28, 34, 40] {
+        let steps = new.into_iter().filter(|step| *step < over);
+        assert_eq!(growth(&series(over + 1), steps), None, "{over}");
+    }
+    // A leak beside it is found.
+    assert!(growth(&marks, 0..40).is_some());
+}
+
+#[test]
+fn what_was_loaded_once_is_not_in_the_rate() {
+    for marks in [6, 7, 12, 40, 1000] {
+        let series = series(marks);
+        for loaded_in in [0, marks / 2, marks - 2] {
+            let mut births = births(&series, 1024, 0..marks);
+            let mut room = usize::MAX;
+            births.add(loaded_in * 1000 + 600, 1 << 40, &series, &mut room);
+            let found = births.growth(&series, 0).expect("it leaks as well");
+            assert_eq!(found.per_step, 1024, "{marks} marks, loaded in {loaded_in}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_is_that_of_all_steps_where_they_differ() {
+    let series = series(101);
+    let found = growth(&series, (0..100).step_by(10)).unwrap();
+    assert!((81..=123).contains(&found.per_step), "{found:?}");
+    let (mut births, mut room) = (Births::default(), usize::MAX);
+    for step in 0..101 {
+        births.add(step * 1000 + 500, 1024 * (1 + step % 3), &series, &mut room);
+    }
+    let found = births.growth(&series, 0).unwrap();
+    assert!((1900..=2200).contains(&found.per_step), "{found:?}");
+    assert!(found.per_step <= births.sum.bytes);
 }
 
 #[test]
@@ -155,21 +196,21 @@ fn marks_from_before_a_process_began_do_not_count() {
     for number in 0..50 {
         series.push(number * 1000, &Arc::from("of the last process"), number);
     }
-    for number in 50..55 {
+    for number in 50..57 {
         series.push(number * 1000, &Arc::from("step"), number);
     }
-    let births = births(&series, 1024, 50..55);
+    let births = births(&series, 1024, 50..57);
     let began = 49_500;
     assert_eq!(series.steps(began).name.as_deref(), Some("step"));
     let found = births.growth(&series, began).unwrap();
-    assert_eq!((found.since.number, found.steps), (50, 4));
+    assert_eq!((found.since.number, found.steps), (50, 6));
     assert_eq!(births.growth(&series, 0), None);
     // Marks of any names count as well.
     let mut series = Series::of_readers();
-    for number in 0..20 {
+    for number in 0..22 {
         series.push(number * 1000, &Arc::from(format!("mark {number}")), number);
     }
-    let births = self::births(&series, 1024, 15..20);
+    let births = self::births(&series, 1024, 15..22);
     assert!(births.growth(&series, 14_500).is_some());
     assert_eq!(births.growth(&series, 0), None);
 }

@@ -13,7 +13,7 @@ use ttmem_event::wire::{
     Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
 };
 use ttmem_event::{Definition, Event, EventKind};
-use ttmem_ledger::{Anomaly, Labels, ProcessIdentity};
+use ttmem_ledger::{Anomaly, Labels, MAX_LABEL_CHARS, ProcessIdentity};
 use ttmem_ring::MAX_RINGS;
 
 /// Descriptors that may wait for their frames: a read ends with the message that brings one, so
@@ -287,9 +287,10 @@ impl ClientProtocol {
 
 /// What a client says of where it runs, as far as it can be shown.
 fn labels_of(said: &[(&str, &str)]) -> Labels {
-    let shown = said
-        .iter()
-        .filter_map(|(key, value)| Some((*key, peer::printable(value.as_bytes())?)));
+    let shown = said.iter().filter_map(|(key, value)| {
+        let value = peer::printable_up_to(MAX_LABEL_CHARS, value.as_bytes())?;
+        Some((*key, value))
+    });
     let shown: Vec<(&str, String)> = shown.collect();
     Labels::new(shown.iter().map(|(key, value)| (*key, value.as_str())))
 }
@@ -330,5 +331,18 @@ impl ClientProgress {
                 Err(_) => collected.refuse(Anomaly::Malformed),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_as_long_as_is_promised() {
+        let long = "x".repeat(300);
+        let labels = labels_of(&[("job", &long), ("rank", "3\u{1b}"), ("team", " ")]);
+        let found: Vec<_> = labels.iter().collect();
+        assert_eq!(found, [("job", &long[..128]), ("rank", "3?")]);
     }
 }

@@ -43,11 +43,19 @@ pub(super) fn bounded(
     usual: u32,
     most: u32,
 ) -> Result<u32, Refusal> {
-    let number = given.unwrap_or(usual);
-    if (1..=most).contains(&number) {
+    within(name, given.unwrap_or(usual), 1..=most)
+}
+
+pub(super) fn within(
+    name: &str,
+    number: u32,
+    bounds: std::ops::RangeInclusive<u32>,
+) -> Result<u32, Refusal> {
+    if bounds.contains(&number) {
         return Ok(number);
     }
-    let detail = format!("{name} {number} is not between 1 and {most}");
+    let (least, most) = bounds.into_inner();
+    let detail = format!("{name} {number} is not between {least} and {most}");
     Err(Refusal::bad_request(detail))
 }
 

@@ -19,14 +19,16 @@ pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
     }
     for departed in view.departed.iter() {
         for left in [&departed.left_at_close, &departed.left_at_exit] {
-            found.add_left(&departed.identity, true, left);
+            let grown = found.add_left(&departed.identity, true, left);
+            found.growing.extend(grown);
         }
     }
     let Found {
         mut growing,
         mut held_at_close,
     } = found;
-    growing.sort_by_key(|group| Reverse((group.bytes_per_step, group.group.bytes)));
+    // Not by what they hold: of two that grow alike, now one and now the other was a step ahead.
+    growing.sort_by_key(|group| (Reverse(group.bytes_per_step), group.group.pid));
     held_at_close.sort_by_key(|held| Reverse(held.group.bytes));
     let lists = [growing.len(), held_at_close.len()];
     let left_out: usize = lists.iter().map(|len| len.saturating_sub(MAX_GROUPS)).sum();
@@ -41,10 +43,10 @@ pub(super) fn leaks(view: &View, time: Timestamp) -> Leaks {
     }
 }
 
-/// What a process that lives leaves behind from mark to mark.
+/// What a process that lives leaves behind from mark to mark: the sum over what grows of it.
 pub(super) fn growth_per_mark(view: &View, process: &ProcessView) -> u64 {
     let mut found = Found::default();
-    found.add_process(view, process);
+    found.add_growing(view, process);
     let growing = found.growing.iter().map(|group| group.bytes_per_step);
     growing.fold(0, u64::saturating_add)
 }
@@ -57,17 +59,21 @@ struct Found {
 
 impl Found {
     fn add_process(&mut self, view: &View, process: &ProcessView) {
+        self.add_growing(view, process);
         let identity = &process.facts.identity;
-        // Without marks nothing grows, and nobody has to look at its rows.
-        if process.has_marks(&view.series) {
-            self.add_held(identity, &process.held(&view.series));
-        }
-        self.add_left(identity, false, &process.left_at_close());
+        // What lay on devices that it has closed grows no more.
+        let _grown = self.add_left(identity, false, &process.left_at_close());
     }
 
-    /// What a process holds now: only growth is worth a line.
-    fn add_held(&mut self, identity: &ProcessIdentity, held: &LeftBehind) {
-        let groups = by_line(held);
+    /// Of what a process holds now only growth is worth a line.
+    fn add_growing(&mut self, view: &View, process: &ProcessView) {
+        // Without marks nothing grows, and nobody has to look at its rows.
+        if !process.has_marks(&view.series) {
+            return;
+        }
+        let identity = &process.facts.identity;
+        let held = process.held(&view.series);
+        let groups = by_line(&held);
         let growing = groups.iter().filter_map(|(key, group)| {
             let shown = || leak_group(identity, false, key, group);
             growth(group, &held.series, identity, shown)
@@ -75,8 +81,14 @@ impl Found {
         self.growing.extend(growing);
     }
 
-    /// What a process left behind, and what of it had grown.
-    fn add_left(&mut self, identity: &ProcessIdentity, departed: bool, left: &LeftBehind) {
+    /// Adds what a process left behind; what of it had grown.
+    fn add_left(
+        &mut self,
+        identity: &ProcessIdentity,
+        departed: bool,
+        left: &LeftBehind,
+    ) -> Vec<GrowingGroup> {
+        let mut all_grown = Vec::new();
         for (key, group) in by_line(left) {
             let shown = leak_group(identity, departed, &key, &group);
             let grown = growth(&group, &left.series, identity, || shown.clone());
@@ -84,8 +96,9 @@ impl Found {
                 group: shown,
                 growing: grown.is_some(),
             });
-            self.growing.extend(grown);
+            all_grown.extend(grown);
         }
+        all_grown
     }
 }
 
@@ -160,6 +173,6 @@ fn growth(
             None => growth.since.ordinal,
         },
         steps: growth.steps,
-        bytes_per_step: growth.sum.bytes / growth.steps.max(1),
+        bytes_per_step: growth.per_step,
     })
 }

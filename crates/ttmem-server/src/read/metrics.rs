@@ -8,7 +8,7 @@ mod exposition;
 mod processes;
 
 use super::connection::Requester;
-use super::handlers::bounded;
+use super::handlers::within;
 use super::http::{ReadState, Refusal};
 use super::routes::{Context, blocking, parsed_query};
 use super::snapshot;
@@ -21,13 +21,10 @@ use exposition::{Family, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use ttmem_api::{Server, is_deceptive};
-use ttmem_ledger::{Geometry, ProcessState, View};
+use ttmem_ledger::{Geometry, MAX_LABEL_CHARS, ProcessState, View};
 
 /// The classes of device memory that have samples.
 const CLASSES: [&str; 4] = ["dram", "l1", "l1_small", "trace"];
-
-/// The longest text of a label, in characters.
-const MAX_LABEL_CHARS: usize = 128;
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 const OPEN_METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,14 +44,11 @@ pub(super) struct MetricsQuery {
 impl MetricsQuery {
     fn checked(self) -> Result<Self, Refusal> {
         // 0 is allowed here, as it is not of other counts.
-        let is_none = |given: &u32| *given == 0;
         for (name, given, most) in [
             ("processes", self.processes, processes::MAX_PROCESSES),
             ("min_age", self.min_age, processes::MAX_MIN_AGE),
         ] {
-            if !given.as_ref().is_some_and(is_none) {
-                bounded(name, given, 1, most)?;
-            }
+            within(name, given.unwrap_or(0), 0..=most)?;
         }
         Ok(self)
     }
@@ -119,8 +113,7 @@ struct Scrape<'a> {
 
 impl Scrape<'_> {
     fn families(&self, query: &MetricsQuery) -> Vec<Family> {
-        let all = &self.view.devices;
-        let (chosen, left_out) = devices::chosen(all.len(), |index| all[index].is_in_use());
+        let (chosen, left_out) = devices::chosen(self.view);
         let chosen = chosen.into_iter();
         let shown = chosen.map(|index| snapshot::device_figures(self.view, self.geometry, index));
         let mut families = self.of_server(left_out as u64);

@@ -11,7 +11,7 @@ use crate::labels;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Share, percent};
-use ttmem_api::{ClassUsage, Device, GrowingGroup, Process, Snapshot};
+use ttmem_api::{ClassUsage, Device, GrowingProcess, Process, Snapshot};
 
 /// Free memory of which a request can have less than one part in so many is in pieces.
 const PIECES: u64 = 4;
@@ -42,14 +42,7 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
     let Some(snapshot) = data.totals() else {
         return Vec::new();
     };
-    // What this view saw is not what came before an instant: a recording is asked for that.
-    let growing = if data.is_recorded() {
-        growing_groups(data)
-    } else {
-        let processes = data.processes().iter();
-        let growing = processes.filter_map(|process| growing_process(process, data));
-        growing.collect()
-    };
+    let growing = growing(data);
     let (of_living, of_ended): (Vec<_>, Vec<_>) = data
         .fresh_failures()
         .partition(|fresh| fresh.living.is_some());
@@ -224,26 +217,18 @@ fn name_of(process: &Process) -> String {
     name(process.pid, process.name.as_deref())
 }
 
-/// What grew from mark to mark up to the instant, of processes that live then.
-fn growing_groups(data: &Data) -> Vec<Problem> {
-    let leaks = data.leaks.iter();
-    let growing = leaks.flat_map(|fresh| &fresh.document.growing);
-    let growing = growing.filter(|growing| !growing.group.departed);
-    let problem = |growing: &GrowingGroup| {
-        let name = name(growing.group.pid, growing.group.process.as_deref());
-        warning(format!("{name}: {}", growing.sentence()), '8')
+/// The processes that grow from mark to mark.
+fn growing(data: &Data) -> Vec<Problem> {
+    let Some(leaks) = data.leaks.as_ref() else {
+        return Vec::new();
+    };
+    let growing = leaks.document.growing_processes().into_iter();
+    let problem = |growing: GrowingProcess<'_>| {
+        let group = &growing.fastest.group;
+        let name = name(group.pid, group.process.as_deref());
+        warning(format!("{name} grows: {}", growing.sentence()), '8')
     };
     growing.map(problem).collect()
-}
-
-fn growing_process(process: &Process, data: &Data) -> Option<Problem> {
-    let (by, marks) = data.trends.grown(process)?;
-    let by = labels::on_devices(by, process.devices.len());
-    let text = format!(
-        "{} grew at each of the last {marks} marks, by {by}",
-        name_of(process)
-    );
-    Some(warning(text, '8'))
 }
 
 fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
@@ -375,6 +360,26 @@ mod tests {
         );
         let differs = said(|snapshot| snapshot.devices[1].verified = Some(false));
         assert_eq!(differs, ["device 1: DIFFERS from the allocator"]);
+    }
+
+    #[test]
+    fn a_process_that_grows_is_said_as_the_server_says_it() {
+        let now = std::time::Instant::now();
+        let mut data = World {
+            devices: 1,
+            processes: 1,
+            busy: false,
+            names: Names::Usual,
+        }
+        .data();
+        data.failures = None;
+        data.snapshot.as_mut().expect("one").document = sound();
+        assert_eq!(problems(&data), []);
+        let leaks = crate::testing::leaks();
+        let said = leaks.growing[0].sentence();
+        data.apply(crate::data::Update::Leaks(Box::new(leaks)), now);
+        let found: Vec<String> = problems(&data).into_iter().map(|one| one.text).collect();
+        assert_eq!(found, [format!("pid 4242 grows: {said}")]);
     }
 
     #[test]

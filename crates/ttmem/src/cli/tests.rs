@@ -355,3 +355,26 @@ fn the_manual_has_every_option_and_every_code() {
         "{help}"
     );
 }
+
+#[test]
+fn a_variable_that_is_set_to_nothing_is_not_set() {
+    let set = |name: &OsStr| match name.to_str()? {
+        "TTMEM_SOCKET" | "TTMEM_INTERVAL" => Some(OsString::new()),
+        "TTMEM_VIEW" => Some("leaks".into()),
+        _other => None,
+    };
+    let command = without_empty_variables(Cli::command(), &set);
+    let variable = |command: &clap::Command, name: &str| {
+        let mut args = command.get_arguments();
+        let arg = args.find(|arg| arg.get_id() == name).expect("it is there");
+        arg.get_env().map(OsStr::to_owned)
+    };
+    assert_eq!(
+        variable(&Cli::command(), "socket"),
+        Some("TTMEM_SOCKET".into())
+    );
+    assert_eq!(variable(&command, "socket"), None);
+    let top = command.find_subcommand("top").expect("it is there");
+    assert_eq!(variable(top, "interval"), None);
+    assert_eq!(variable(top, "view"), Some("TTMEM_VIEW".into()));
+}

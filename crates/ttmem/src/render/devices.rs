@@ -96,12 +96,14 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             .into_iter()
             .map(str::to_owned)
             .collect();
-        if device.overlap_bytes() > 0 {
+        let more = labels::more_than_the_device_has(device);
+        if device.overlap_bytes() > 0 && more.is_empty() {
             doubts.push(format!(
                 "{} handed out by more than one allocator",
                 bytes(device.overlap_bytes())
             ));
         }
+        doubts.extend(more);
         // L1 is what is occupied, where that is known; else it is its buffers, of their capacity.
         let l1 = match (device.l1.occupied_bytes, device.l1.physical_bytes) {
             (Some(occupied), Some(physical)) => (occupied, Some(physical)),
@@ -216,6 +218,9 @@ impl Block<'_> {
             if class.charged_bytes > 0 || class.buffers > 0 || class.peak_bytes > 0 {
                 text.push_str(&self.class(label, class));
             }
+        }
+        for more in labels::more_than_the_device_has(self.device) {
+            text.push_str(&self.paint.warning(&self.indented(&[more])));
         }
         text.push_str(&self.programs());
         for setting in &self.device.regions {

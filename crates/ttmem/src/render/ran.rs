@@ -6,7 +6,8 @@ use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Ranks, Region, Report};
 use ttmem_api::{
-    Explanation, LeakCandidates, LeftGroup, MemoryClass, Process, Released, called_from, short_line,
+    Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakBytes, Process, Released, called_from,
+    short_line,
 };
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, ids};
 use ttmem_tui::labels;
@@ -48,6 +49,7 @@ pub(crate) fn ran(report: &Report, screen: Screen) -> String {
         let devices = report.devices.iter();
         text.push_str(&page.sizes("PEAK", devices.map(|device| (device.id, device.peaks))));
         text.push_str(&page.capacities());
+        text.push_str(&page.more_than_there_is());
         text.push_str(&page.ranks());
         text.push_str(&page.end());
         text.push_str(&page.peaks());
@@ -106,6 +108,36 @@ impl Page<'_, Report> {
         cells.extend(first.map(|capacity| capacity.map_or_else(String::new, bytes)));
         let line = Table::of(&size_columns("")).line(&cells, self.width);
         self.paint.detail(&format!("{line}\n"))
+    }
+
+    /// Peaks that are more than a device has, of the first device of each class.
+    fn more_than_there_is(&self) -> String {
+        let mut text = String::new();
+        let classes: [(_, fn(&PeakBytes) -> u64); 4] = [
+            (labels::DRAM, |peaks| peaks.dram),
+            (labels::L1_BUFFERS, |peaks| peaks.l1),
+            (labels::L1_SMALL, |peaks| peaks.l1_small),
+            (labels::TRACE, |peaks| peaks.trace),
+        ];
+        for (place, (name, figure)) in classes.into_iter().enumerate() {
+            let devices = self.document.devices.iter();
+            let mut beyond = devices.filter_map(|device| {
+                let peak = figure(&device.peaks);
+                let more = labels::more_than_there_is(peak, device.capacities[place], 0)?;
+                Some((device.id, peak, more))
+            });
+            let Some((id, peak, more)) = beyond.next() else {
+                continue;
+            };
+            let others = match beyond.count() {
+                0 => String::new(),
+                others => format!(", and so on {}", counted(others as u64, "other device")),
+            };
+            let said = format!("{name} {} {}, {more}{others}", labels::PEAK, bytes(peak));
+            let line = sentence(&format!("device {id}: "), &said, self.width);
+            text.push_str(&self.paint.warning(&line));
+        }
+        text
     }
 
     /// A row for each rank, and which of them to look at.
@@ -353,6 +385,16 @@ impl Page<'_, Report> {
                 let line = self.of_process(process, &format!("INCOMPLETE, {}", reason.text()));
                 text.push_str(&self.paint.warning(&line));
             }
+        }
+        for refused in &report.refused_labels {
+            let whose = refused
+                .pid
+                .map_or_else(|| "pid ?".to_owned(), |pid| self.named(pid));
+            let line = sentence(&format!("  {whose}: "), &refused.sentence(), self.width);
+            text.push_str(&self.paint.warning(&line));
+        }
+        for complaint in ttmem_client::refused_labels(&report.ran.labels) {
+            text.push_str(&self.paint.warning(&sentence("", &complaint, self.width)));
         }
         text.push_str(&self.unknown());
         text

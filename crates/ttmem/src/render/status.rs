@@ -135,6 +135,10 @@ impl Page<'_, Snapshot> {
             ];
             text.push_str(&table.line(&cells, self.width));
             text.push('\n');
+            if let Some(place) = place_in_job(process) {
+                let line = sentence("        ", &place, self.width);
+                text.push_str(&self.paint.detail(&line));
+            }
         }
         text
     }
@@ -187,6 +191,16 @@ impl Page<'_, Snapshot> {
         }
         format!("\n{}\n{lines}", self.paint.heading("Anomalies"))
     }
+}
+
+/// `job 4711, rank 3 of 8`: what a launcher calls it, where one started it.
+fn place_in_job(process: &Process) -> Option<String> {
+    let label = |key: &str| process.labels.get(key).map(|value| clip(value, 64));
+    let job = label("job").map(|job| format!("job {job}"));
+    let size = label("world_size").map_or_else(String::new, |size| format!(" of {size}"));
+    let rank = label("rank").map(|rank| format!("rank {rank}{size}"));
+    let parts: Vec<String> = job.into_iter().chain(rank).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn process_notes(process: &Process) -> Vec<String> {

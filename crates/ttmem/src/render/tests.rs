@@ -607,3 +607,24 @@ fn dumps_of_hostile_rows_fit() {
     };
     assert_fits(&dumped(&[&[cb]]));
 }
+
+#[test]
+fn a_process_of_a_job_says_so() {
+    let mut of_job = process(7, "python", &[device(0, 1)]);
+    for (key, value) in [
+        ("job", "4711"),
+        ("rank", "3"),
+        ("world_size", "8"),
+        ("unit", "x"),
+    ] {
+        of_job.labels.insert(key.to_owned(), value.to_owned());
+    }
+    let plain = process(8, "python", &[device(0, 1)]);
+    let text = status(
+        &snapshot(vec![device(0, 1)], vec![of_job, plain]),
+        80,
+        false,
+    );
+    assert!(text.contains("\n        job 4711, rank 3 of 8\n"), "{text}");
+    assert_eq!(text.matches("rank").count(), 1, "{text}");
+}

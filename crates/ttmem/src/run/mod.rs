@@ -181,6 +181,7 @@ impl Tracked<'_> {
             socket: place,
             own_server: target.own.is_some(),
             attached: self.library.is_some(),
+            labels: std::env::var("TTMEM_LABELS").unwrap_or_default(),
         };
         let report = watch
             .end(pid)

@@ -72,12 +72,43 @@ pub(crate) struct FirstEnded {
     pub(crate) time: Timestamp,
 }
 
+/// A label of a process that should be a number, and is none that counts.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RefusedLabel {
+    pub(crate) pid: Option<u32>,
+    pub(crate) label: &'static str,
+    pub(crate) value: String,
+}
+
+impl RefusedLabel {
+    pub(crate) fn sentence(&self) -> String {
+        let Self { label, value, .. } = self;
+        format!(
+            "its label {label}, {value:?}, is not a number up to {MAX_WORLD} and does not count"
+        )
+    }
+}
+
+/// Labels that should be numbers and do not count.
+pub(super) fn refused_labels(processes: &[Process]) -> Vec<RefusedLabel> {
+    let of = |process: &Process| {
+        let pid = process.pid;
+        let labels = process.labels.clone();
+        ["rank", "world_size"].into_iter().filter_map(move |label| {
+            let value = labels.get(label)?.clone();
+            let counts = value.parse().is_ok_and(|number: u32| number <= MAX_WORLD);
+            (!counts).then_some(RefusedLabel { pid, label, value })
+        })
+    };
+    processes.iter().flat_map(of).collect()
+}
+
 impl Ranks {
     /// What the processes of a run say; `failed` = the run ended otherwise than with code 0.
     pub(super) fn new(processes: &[Process], failed: bool) -> Self {
         let mut of_rank: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
         for process in processes {
-            if let Some(rank) = label(process, "rank").filter(|rank| *rank < MAX_WORLD) {
+            if let Some(rank) = label(process, "rank").filter(|rank| *rank <= MAX_WORLD) {
                 of_rank.entry(rank).or_default().push(process);
             }
         }

@@ -6,7 +6,7 @@
 
 use super::child::Ended;
 use super::contents::{Contents, PeakOfClass};
-use super::ranks::Ranks;
+use super::ranks::{Ranks, RefusedLabel, refused_labels};
 use super::watch::{ProcessKey, Watched, key};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,6 +31,8 @@ pub(crate) struct Ran {
     pub(crate) own_server: bool,
     /// Whether the tracking library was loaded into it.
     pub(crate) attached: bool,
+    /// `TTMEM_LABELS`, as the program had it.
+    pub(crate) labels: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -70,6 +72,8 @@ pub(crate) struct Report {
     pub(crate) leak_candidates: LeakCandidates,
     /// Its ranks, where a launcher started several.
     pub(crate) ranks: Ranks,
+    /// Labels that should say which rank a process is, and do not.
+    pub(crate) refused_labels: Vec<RefusedLabel>,
     /// Failures, peaks and what was left behind, in detail.
     pub(crate) contents: Contents,
     /// The regions of the device that needs most of each.
@@ -148,6 +152,7 @@ impl Report {
             has_other_users: watched.had_others,
             unknown_processes: watched.unknown.len(),
             contents: Contents::default(),
+            refused_labels: refused_labels(&processes),
             ranks: Ranks::new(&processes, ran.ended != Ended::Exited(0)),
             processes,
             ran,
@@ -252,6 +257,7 @@ impl Report {
             "unknown_processes": self.unknown_processes,
             "devices": self.devices,
             "ranks": self.ranks.are_several().then_some(&self.ranks),
+            "refused_labels": self.refused_labels,
             "leak_candidates": self.leak_candidates,
             "failures": contents.failures,
             "failures_not_kept": contents.failures_not_kept,

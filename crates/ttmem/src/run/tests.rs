@@ -29,6 +29,7 @@ fn ran(own_server: bool) -> Ran {
         socket: "/run/user/1000/ttmem.sock".into(),
         own_server,
         attached: true,
+        labels: String::new(),
     }
 }
 
@@ -499,4 +500,38 @@ fn ranks_have_a_row_each_and_the_odd_ones_are_named() {
         report.json()["ranks"]["missing"],
         serde_json::json!([3, 4, 5])
     );
+}
+
+#[test]
+fn a_peak_above_the_capacity_is_explained() {
+    let mut over = device(0, 1);
+    over.dram.peak_bytes = 15 << 30;
+    let devices = vec![over.clone(), Device { id: 1, ..over }];
+    let report = report(devices.clone(), vec![process(1, "python", &devices)]);
+    let text = render::ran(&report, PLAIN);
+    let said = "device 0: DRAM peak 15.0 GiB, more than the device has (12.0 GiB): allocators \
+                overlapped, and so on 1 other device";
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
+fn labels_that_do_not_count_are_named() {
+    let mut one = process(100, "python", &[device(0, 0)]);
+    one.labels.insert("rank".to_owned(), "9999999".to_owned());
+    let mut other = process(101, "python", &[device(0, 0)]);
+    other.labels.insert("rank".to_owned(), "1".to_owned());
+    let mut report = report(vec![device(0, 0)], vec![one, other]);
+    report.ran.labels = "team=vision,9=x".to_owned();
+    let text = render::ran(&report, PLAIN);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rank =
+        "pid 100: its label rank, \"9999999\", is not a number up to 1048576 and does not count";
+    assert!(text.contains(rank), "{text}");
+    assert!(
+        text.contains("TTMEM_LABELS: \"9=x\" is not key=value"),
+        "{text}"
+    );
+    assert!(!text.contains("101: its label"), "{text}");
+    assert_eq!(report.json()["refused_labels"][0]["value"], "9999999");
 }

@@ -2,8 +2,9 @@
 
 use super::exposition::{Family, LabelSet, Value};
 use super::{CLASSES, clean};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use ttmem_api::{ClassUsage, Device};
+use ttmem_ledger::{DeviceKey, View};
 
 /// Devices that have samples: more than any machine has, and few enough to send.
 const MAX_DEVICES: usize = 256;
@@ -123,13 +124,62 @@ const COUNTS: [(&str, &str, Figure); 9] = [
     ),
 ];
 
-/// The devices that have samples, those in use before all others, and how many have none.
-pub(super) fn chosen(count: usize, is_in_use: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
-    let (used, idle): (Vec<usize>, Vec<usize>) = (0..count).partition(|index| is_in_use(*index));
-    let mut chosen: Vec<usize> = used.into_iter().chain(idle).take(MAX_DEVICES).collect();
+/// The devices that have samples, and how many of those worth some have none.
+///
+/// First those that the server knows without any process: the chips of this machine. Then those in use, a device of
+/// each user in turn, so that nobody takes the places of another by inventing some. Last those that a process used
+/// that has ended, as long as the ledger knows of that process.
+pub(super) fn chosen(view: &View) -> (Vec<usize>, usize) {
+    let turns = turns(view);
+    let departed = view.departed.iter();
+    let last_used: HashSet<&DeviceKey> = departed
+        .flat_map(|process| process.devices.iter().map(|(key, _totals)| key))
+        .collect();
+    let listed = view.devices.iter().enumerate();
+    let listed = listed.filter_map(|(index, device)| {
+        let turn = turns.get(&index).copied();
+        let is_listed = turn.is_some() || device.is_configured() || last_used.contains(&device.key);
+        let rank = (!device.is_configured(), turn.unwrap_or(usize::MAX), index);
+        is_listed.then_some(rank)
+    });
+    let mut listed: Vec<_> = listed.collect();
+    listed.sort_unstable();
+    let left_out = listed.len().saturating_sub(MAX_DEVICES);
+    listed.truncate(MAX_DEVICES);
+    let mut chosen: Vec<usize> = listed.into_iter().map(|(.., index)| index).collect();
     chosen.sort_unstable();
-    let left_out = count - chosen.len();
     (chosen, left_out)
+}
+
+/// When it is the turn of each device in use: at the earliest of its users' turns.
+///
+/// A user's devices come in turns of its processes, those that another user has as well before all others: they are not
+/// made up by one.
+fn turns(view: &View) -> HashMap<usize, usize> {
+    let mut users_of: HashMap<usize, HashSet<u32>> = HashMap::new();
+    // By user; of each device, which of its process's it is.
+    let mut places: BTreeMap<u32, BTreeMap<usize, usize>> = BTreeMap::new();
+    for process in &view.processes {
+        let uid = process.facts.identity.uid;
+        let of_user = places.entry(uid).or_default();
+        for (place, device) in process.devices.iter().enumerate() {
+            let device = *device as usize;
+            users_of.entry(device).or_default().insert(uid);
+            let first = of_user.entry(device).or_insert(place);
+            *first = place.min(*first);
+        }
+    }
+    let mut turns = HashMap::new();
+    for of_user in places.into_values() {
+        let mut of_user: Vec<(usize, usize)> = of_user.into_iter().collect();
+        of_user
+            .sort_unstable_by_key(|(device, place)| (users_of[device].len() < 2, *place, *device));
+        for (turn, (device, _place)) in of_user.into_iter().enumerate() {
+            let earliest = turns.entry(device).or_insert(turn);
+            *earliest = turn.min(*earliest);
+        }
+    }
+    turns
 }
 
 pub(super) fn families(devices: &[Device]) -> Vec<Family> {
@@ -271,13 +321,5 @@ mod tests {
         let again = super::names(&[device(1, None, None), device(1, Some(8), None)]);
         assert_eq!(again, ["1", &format!("1@{}", HexId(8))]);
         assert_eq!(names[5], format!("{}#2", names[4]));
-    }
-
-    #[test]
-    fn devices_in_use_come_first_and_not_too_many() {
-        assert_eq!(chosen(3, |_index| false), (vec![0, 1, 2], 0));
-        let (found, left_out) = chosen(1000, |index| index >= 900);
-        assert_eq!((found.len(), left_out), (MAX_DEVICES, 1000 - MAX_DEVICES));
-        assert!((900..1000).all(|index| found.contains(&index)));
     }
 }

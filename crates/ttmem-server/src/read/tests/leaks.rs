@@ -156,3 +156,43 @@ fn marks_of_readers_count_where_a_process_sets_none() {
         "+768 B per mark since mark 0, ttnn::add"
     );
 }
+
+/// The growth that a scraper is told of each process.
+fn scraped_growth(served: &Served) -> Vec<u64> {
+    let request = b"GET /metrics?min_age=0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answer = super::hostility::exchange(served, request);
+    let lines = answer.lines();
+    let growth = lines.filter(|line| line.starts_with("ttmem_process_growth_per_mark_bytes{"));
+    let growth = growth.filter_map(|line| line.rsplit(' ').next()?.parse().ok());
+    growth.collect()
+}
+
+#[test]
+fn metrics_and_the_line_at_the_top_have_the_figure_of_the_list() {
+    let mut ledger = empty_ledger();
+    training(&mut ledger, 20, true);
+    let served = Served::new(ledger);
+    let leaks = served.client().leaks().unwrap();
+    let [process] = leaks.growing_processes()[..] else {
+        panic!("{leaks:?}");
+    };
+    assert_eq!((process.bytes_per_step, process.lines), (768, 1));
+    assert_eq!(process.sentence(), leaks.growing[0].sentence());
+    assert_eq!(scraped_growth(&served), [768]);
+}
+
+#[test]
+fn what_lay_on_closed_devices_grows_no_more() {
+    let mut ledger = empty_ledger();
+    let process = training(&mut ledger, 20, true);
+    let closed = EventKind::MeshClosed { mesh: BOTH };
+    apply(&mut ledger, process, 900_000, closed);
+    let served = Served::new(ledger);
+    let leaks = served.client().leaks().unwrap();
+    assert_eq!(leaks.growing, [], "it lives, and holds nothing");
+    assert!(
+        leaks.held_at_close.iter().any(|held| held.growing),
+        "{leaks:?}"
+    );
+    assert_eq!(scraped_growth(&served), [0; 0]);
+}

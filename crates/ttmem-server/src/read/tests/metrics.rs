@@ -638,11 +638,112 @@ fn of_many_processes_those_that_hold_most_have_series_and_the_sum_is_the_same() 
     ] {
         let request =
             format!("GET /metrics{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        assert!(
-            exchange(&served, request.as_bytes()).starts_with("HTTP/1.1 400"),
-            "{query}"
-        );
+        let answer = exchange(&served, request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 400"), "{query}");
+        if query == "?processes=257" {
+            let why = "processes 257 is not between 0 and 256";
+            assert!(answer.contains(why), "{answer}");
+        }
     }
+}
+
+/// A process of a user with devices that nobody else has heard of.
+fn with_devices(ledger: &mut Ledger, pid: u32, uid: u32, chips: std::ops::Range<u64>) -> u32 {
+    let process = ledger.join(ProcessIdentity {
+        uid,
+        ..identity(Some(pid), Source::Client)
+    });
+    for (number, chip) in (0..).zip(chips) {
+        let definition = DeviceDefinition {
+            id: DeviceId(number + 1),
+            logical_id: number,
+            unique_id: Some(chip),
+            arch: Arch::Wormhole,
+            board: TextId::NONE,
+            remote: None,
+            grid_columns: 8,
+            grid_rows: 8,
+            l1_bytes_per_core: 1 << 20,
+            l1_reserved_bytes: 0,
+        };
+        let defined = ledger.define(process, &Definition::Device(definition));
+        assert_eq!(defined, Ok(()), "chip {chip}");
+    }
+    process
+}
+
+/// The chips that have samples, and how many devices have none.
+fn listed(served: &Served) -> (BTreeSet<u64>, u64) {
+    let (_head, text) = scraped(served, "", "");
+    let samples = samples(&text);
+    let named = |wanted: &'static str| samples.iter().filter(move |(name, ..)| name == wanted);
+    let chip = |key: &str| u64::from_str_radix(key.strip_prefix("0x")?, 16).ok();
+    let chips = named("ttmem_device_info").filter_map(|(_, labels, _)| chip(&labels["key"]));
+    let left_out = named("ttmem_devices_left_out").map(|(.., count)| *count as u64);
+    (chips.collect(), left_out.sum())
+}
+
+#[test]
+fn who_invents_devices_hides_none_of_others() {
+    const HOSTILE: u32 = 2000;
+    const ALSO_HOSTILE: u32 = 2001;
+    let mut ledger = empty_ledger();
+    // Before anybody else, and in several processes.
+    for pid in 0..3 {
+        let chips = 10_000 + 1000 * u64::from(pid);
+        with_devices(&mut ledger, 500 + pid, HOSTILE, chips..chips + 400);
+    }
+    with_devices(&mut ledger, 600, ALSO_HOSTILE, 20_000..20_400);
+    with_devices(&mut ledger, 700, UID, 1..33);
+    // The same chips in use by everybody are nobody's invention.
+    with_devices(&mut ledger, 701, UID, 9000..9008);
+    with_devices(&mut ledger, 702, HOSTILE, 9000..9008);
+    ledger.configure_device(ttmem_ledger::DeviceFacts {
+        unique_id: Some(77),
+        ..Default::default()
+    });
+    let ledger = Arc::new(Mutex::new(ledger));
+    let served = Served::from(state(ledger_thread_of(&ledger), facts), HttpLimits::SOCKET);
+    let (chips, left_out) = listed(&served);
+    let expected = (1..33).chain(9000..9008).chain([77]);
+    let missing: Vec<u64> = expected.filter(|chip| !chips.contains(chip)).collect();
+    assert_eq!(missing, [0_u64; 0]);
+    assert_eq!((chips.len(), left_out), (256, 1600 + 32 + 8 + 1 - 256));
+    for hostile in [10_000..13_000, 20_000..21_000] {
+        let count = chips.range(hostile).count();
+        assert!((80..=140).contains(&count), "the rest is shared: {count}");
+    }
+    // Alone, a user has all places.
+    let mut alone = empty_ledger();
+    with_devices(&mut alone, 500, HOSTILE, 10_000..10_300);
+    assert_eq!(listed(&Served::new(alone)).0.len(), 256);
+}
+
+#[test]
+fn devices_that_only_processes_knew_go_with_what_is_known_of_these() {
+    let mut ledger = empty_ledger();
+    ledger.configure_device(ttmem_ledger::DeviceFacts {
+        unique_id: Some(77),
+        ..Default::default()
+    });
+    let process = with_devices(&mut ledger, 500, UID, 1000..1300);
+    ledger.depart(process, Departure::Ended, NOW);
+    let ledger = Arc::new(Mutex::new(ledger));
+    let served = Served::from(state(ledger_thread_of(&ledger), facts), HttpLimits::SOCKET);
+    let (chips, left_out) = listed(&served);
+    assert_eq!((chips.len(), left_out), (256, 45), "its end is known");
+    assert!(chips.contains(&77));
+    let depart_others = |ledger: &mut Ledger| {
+        for pid in 0..64 {
+            let other = ledger.join(identity(Some(1000 + pid), Source::Client));
+            ledger.depart(other, Departure::Ended, NOW);
+        }
+    };
+    depart_others(&mut ledger.lock().unwrap());
+    assert_eq!(listed(&served), (BTreeSet::from([77]), 0));
+    // In use again they are there again.
+    with_devices(&mut ledger.lock().unwrap(), 501, UID, 1000..1002);
+    assert_eq!(listed(&served), (BTreeSet::from([77, 1000, 1001]), 0));
 }
 
 #[test]

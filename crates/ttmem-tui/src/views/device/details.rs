@@ -97,7 +97,9 @@ pub(super) fn classes<'d>(device: &Device, data: &Data, theme: Theme) -> Vec<Lin
         row(CLASSES, cells, Some(bar))
     }));
     let beyond = usage::over_capacity(device).into_iter();
-    lines.extend(beyond.map(|(_name, text)| -> Line<'d> {
+    let beyond = beyond.map(|(_name, text)| text);
+    let beyond = beyond.chain(labels::more_than_the_device_has(device));
+    lines.extend(beyond.map(|text| -> Line<'d> {
         Rc::new(move |canvas, area| {
             canvas.text(area, format!("! {text}"), Ink::Warning);
         })

@@ -3,6 +3,7 @@
 //! Pure: from the documents to numbers, nothing is drawn here.
 
 use crate::format;
+use crate::labels;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
@@ -122,8 +123,12 @@ fn warnings(device: &Device, dram: &Filled, l1: &Filled, holders: Holders) -> Ve
         warn("differs", "differs from the allocator".to_owned());
     }
     let overlap = device.overlap_bytes();
-    if overlap > 0 {
+    let more = labels::more_than_the_device_has(device);
+    if overlap > 0 && more.is_empty() {
         warn("overlap", format!("{} overlap", format::bytes(overlap)));
+    }
+    for more in more {
+        warn("overlap", more);
     }
     let beyond = usage::over_capacity(device);
     for (word, memory) in [("DRAM full", dram), ("L1 full", l1)] {

@@ -29,14 +29,14 @@ fn check<'a>(document: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| unreachable!("no check {name}: {document}"))
 }
 
-fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
+pub(crate) fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     fs::write(path, text).expect("a file");
 }
 
 /// A machine with one n300 and driver 2.4.0, whose huge pages are missing.
-fn machine(root: &Path) {
+pub(crate) fn machine(root: &Path) {
     let pci = "sys/devices/pci0000:00/0000:0a:00.0";
     let entry = format!("{pci}/tenstorrent/tenstorrent!0");
     put(root, "sys/module/tenstorrent/version", "2.4.0\n");

@@ -6,6 +6,7 @@
 
 mod api_load;
 mod attach;
+mod bundle;
 mod check;
 mod cli;
 mod clients;

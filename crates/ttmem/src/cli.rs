@@ -58,6 +58,16 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_STACKS", "check --stacks"),
 ];
 
+/// Every variable of ours by its name.
+pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
+    let mut last = "";
+    VARIABLES.iter().filter_map(move |(name, _option)| {
+        let is_new = *name != last;
+        last = name;
+        is_new.then_some(*name)
+    })
+}
+
 /// The most connections that can be asked for: each costs two descriptors.
 const MAX_CLIENTS: u32 = 65_536;
 
@@ -394,6 +404,17 @@ pub(crate) struct DoctorOptions {
     /// Look at a copy of another machine's /sys, /proc and /dev below this folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
+
+    /// Write a support archive (tar.gz) with all of this to a new file, without secrets.
+    ///
+    /// What is in it is listed first. There are no values of the environment in it, no tokens, no command lines and
+    /// names of processes, no names of users and of this host, and no paths below home folders.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) bundle: Option<PathBuf>,
+
+    /// Write the archive without a question; needed where standard input is not a terminal.
+    #[arg(long, requires = "bundle")]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

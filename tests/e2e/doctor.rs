@@ -16,56 +16,65 @@ fn doctor(arguments: &[&str], root: Option<&Path>) -> Output {
     command.output().expect("it runs")
 }
 
-fn document(output: &Output) -> Value {
+pub(crate) fn document(output: &Output) -> Value {
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(document["schema"], 1);
     document
 }
 
 /// The check of a name.
-fn check<'a>(document: &'a Value, name: &str) -> &'a Value {
+pub(crate) fn check<'a>(document: &'a Value, name: &str) -> &'a Value {
     let checks = document["checks"].as_array().expect("checks");
     let found = checks.iter().find(|check| check["name"] == name);
     found.unwrap_or_else(|| unreachable!("no check {name}: {document}"))
 }
 
-fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
+pub(crate) fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     fs::write(path, text).expect("a file");
 }
 
 /// A machine with one n300 and driver 2.4.0, whose huge pages are missing.
-fn machine(root: &Path) {
-    let pci = "sys/devices/pci0000:00/0000:0a:00.0";
-    let entry = format!("{pci}/tenstorrent/tenstorrent!0");
+pub(crate) fn machine(root: &Path) {
     put(root, "sys/module/tenstorrent/version", "2.4.0\n");
+    for file in ["nr_hugepages", "free_hugepages"] {
+        let pages = "sys/kernel/mm/hugepages/hugepages-1048576kB";
+        put(root, &format!("{pages}/{file}"), "0\n");
+    }
+    card(root, 0);
+}
+
+/// The folder of a card's PCI device, and of the driver's entry in it.
+pub(crate) fn folders(ordinal: u32) -> (String, String) {
+    let pci = format!("sys/devices/pci0000:00/0000:{:02x}:00.0", 10 + ordinal);
+    let entry = format!("{pci}/tenstorrent/tenstorrent!{ordinal}");
+    (pci, entry)
+}
+
+/// An n300 more.
+pub(crate) fn card(root: &Path, ordinal: u32) {
+    let (pci, entry) = folders(ordinal);
+    let address = pci.rsplit('/').next().expect("a name");
     put(root, &format!("{entry}/tt_card_type"), "n300\n");
-    put(root, &format!("{entry}/tt_serial"), "0100014000000001\n");
+    let serial = format!("{:016X}\n", 0x0100_0140_0000_0001_u64 + u64::from(ordinal));
+    put(root, &format!("{entry}/tt_serial"), serial);
     put(root, &format!("{pci}/vendor"), "0x1e52\n");
     put(root, &format!("{pci}/device"), "0x401e\n");
-    put(
-        root,
-        "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
-        "0\n",
-    );
-    put(
-        root,
-        "sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages",
-        "0\n",
-    );
-    put(root, "dev/tenstorrent/0", "");
+    put(root, &format!("dev/tenstorrent/{ordinal}"), "");
     fs::create_dir_all(root.join("sys/class/tenstorrent")).expect("a folder");
     fs::create_dir_all(root.join("sys/bus/pci/devices")).expect("a folder");
     let link = |to: &str, at: &str| symlink(to, root.join(at)).expect("a link");
-    link("../../../0000:0a:00.0", &format!("{entry}/device"));
+    link(&format!("../../../{address}"), &format!("{entry}/device"));
+    let class = entry.strip_prefix("sys").expect("of sysfs");
     link(
-        "../../devices/pci0000:00/0000:0a:00.0/tenstorrent/tenstorrent!0",
-        "sys/class/tenstorrent/tenstorrent!0",
+        &format!("../..{class}"),
+        &format!("sys/class/tenstorrent/tenstorrent!{ordinal}"),
     );
+    let bus = pci.strip_prefix("sys").expect("of sysfs");
     link(
-        "../../../devices/pci0000:00/0000:0a:00.0",
-        "sys/bus/pci/devices/0000:0a:00.0",
+        &format!("../../..{bus}"),
+        &format!("sys/bus/pci/devices/{address}"),
     );
 }
 

@@ -6,6 +6,7 @@
 
 mod api_load;
 mod attach;
+mod bundle;
 mod check;
 mod cli;
 mod clients;
@@ -13,6 +14,7 @@ mod deaths;
 mod defects;
 mod demo;
 mod doctor;
+mod driver_errors;
 mod explain;
 mod faults;
 mod fleet;
@@ -45,6 +47,7 @@ mod support;
 mod surroundings;
 mod top;
 mod top_recorded;
+mod wait;
 
 /// Not a test of its own: the body of the workload processes that tests start and kill.
 #[test]

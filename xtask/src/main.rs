@@ -45,8 +45,8 @@ before a commit, before a change is merged, and for a release:
   test                        minutes: every check; steps that cannot run here are skipped
   ci                          test, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
-  soak [STEP...]              an hour or more: load, property tests, fuzzing, the page, fleet-scale, worst, host-unharmed,
-                              ttnn-matrix; keeps the output in docs/soak/
+  soak [STEP...]              an hour or more: load, property tests, fuzzing, regions, the page, fleet-scale, worst,
+                              host-unharmed, ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way

@@ -189,6 +189,17 @@ const SOAK: &[&Step] = &[
     &Step::new("long-fuzz", Part, "cargo xtask fuzz 600", || {
         fuzz::run(&fuzz::Request::parse(&[SOAK_FUZZ_SECONDS])?)
     }),
+    &Step::new(
+        "regions",
+        Part,
+        "ten million changed files of TT-Metal's counters",
+        || {
+            let words = ["test", "-p", "ttmem-host", "--lib", "--", "--nocapture"];
+            let mut test = cargo(words);
+            test.arg("changed_files_are_read_or_refused");
+            run_command(test.env("TTMEM_TESTS_REGIONS", "10000000"))
+        },
+    ),
     &Step::new("page", Part, "cargo xtask soak page", web::soak),
     &Step::new("churn", Whole, "cargo xtask bench churn", || {
         bench::run(&["churn"])

@@ -134,17 +134,22 @@ impl Device {
 /// Every card that the driver lists, by ordinal; without the driver, `Missing`.
 pub fn devices(roots: &Roots, reader: &mut Reader) -> Reading<Vec<Device>> {
     let class = roots.path(CLASS);
-    let entries = reader.names(class.clone())?;
+    let devices = ordinals(roots, reader)?
+        .into_iter()
+        .map(|ordinal| device(roots, reader, &class, ordinal));
+    Ok(devices.collect())
+}
+
+/// N of every `/dev/tenstorrent/N` that the driver lists, sorted.
+pub fn ordinals(roots: &Roots, reader: &mut Reader) -> Reading<Vec<u32>> {
+    let entries = reader.names(roots.path(CLASS))?;
     let mut ordinals: Vec<u32> = entries
         .iter()
         .filter_map(|name| ordinal_of(name))
         .take(MOST_DEVICES)
         .collect();
     ordinals.sort_unstable();
-    let devices = ordinals
-        .into_iter()
-        .map(|ordinal| device(roots, reader, &class, ordinal));
-    Ok(devices.collect())
+    Ok(ordinals)
 }
 
 fn ordinal_of(entry: &str) -> Option<u32> {

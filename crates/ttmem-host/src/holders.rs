@@ -20,7 +20,7 @@ pub struct Holder {
 /// Holders of a device by the driver's own list.
 ///
 /// It has a line per descriptor and numbers as of our namespace; 0 is a process outside of it.
-pub(crate) fn holders(roots: &Roots, reader: &mut Reader, ordinal: u32) -> Reading<Vec<Holder>> {
+pub fn holders(roots: &Roots, reader: &mut Reader, ordinal: u32) -> Reading<Vec<Holder>> {
     let path = roots.path(&format!("/proc/driver/tenstorrent/{ordinal}/pids"));
     let text = reader.text(path)?;
     let mut counts: BTreeMap<i32, u32> = BTreeMap::new();

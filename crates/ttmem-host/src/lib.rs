@@ -23,9 +23,9 @@ pub mod fuzz;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Clocks, Device, Link, Sensors, devices};
+pub use device::{Clocks, Device, Link, Sensors, devices, ordinals};
 pub use files::{Reader, Reading, Unread};
-pub use holders::{Holder, OpenFiles, open_files};
+pub use holders::{Holder, OpenFiles, holders, open_files};
 pub use machine::{HugePages, Iommu, Machine, Mount, Namespaces, NodeAccess};
 pub use names::{Bdf, Chip, NotASelector, Selector, Tray, chips};
 pub use processes::{Liveness, Processes};

@@ -64,6 +64,8 @@ pub struct Machine {
     /// Where pages of 1 GiB are mounted.
     pub huge_page_mounts: Vec<Mount>,
     pub iommu: Iommu,
+    /// PCI addresses of cards whose addresses no IOMMU translates: UMD takes their host memory from huge pages.
+    pub untranslated: Vec<String>,
     pub shm: Option<Mount>,
     pub namespaces: Namespaces,
 }
@@ -115,6 +117,7 @@ impl Machine {
             huge_pages,
             huge_page_mounts: mounts.iter().filter(is_large).cloned().collect(),
             iommu: iommu(roots, reader, cards.as_deref().unwrap_or_default()),
+            untranslated: untranslated(roots, reader, cards.as_deref().unwrap_or_default()),
             cards,
             shm,
             namespaces,
@@ -174,6 +177,17 @@ fn iommu(roots: &Roots, reader: &mut Reader, cards: &[String]) -> Iommu {
         true => Iommu::On { group_type: None },
         false => Iommu::Off,
     }
+}
+
+/// Cards of which UMD says that they have no IOMMU: the type of their group is not `DMA` or `DMA-FQ`.
+fn untranslated(roots: &Roots, reader: &mut Reader, cards: &[String]) -> Vec<String> {
+    let kind = |bdf: &String| roots.path(&format!("/sys/bus/pci/devices/{bdf}/iommu_group/type"));
+    let kinds = reader.texts(cards.iter().map(kind).collect());
+    let without = cards.iter().zip(kinds).filter(|(_bdf, kind)| {
+        let kind = kind.as_deref().unwrap_or_default();
+        !kind.starts_with("DMA")
+    });
+    without.map(|(bdf, _kind)| bdf.clone()).collect()
 }
 
 fn mounts(roots: &Roots, reader: &mut Reader) -> Vec<Mount> {

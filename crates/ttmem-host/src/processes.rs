@@ -54,15 +54,36 @@ impl Processes {
             }
             Err(error) => return Liveness::Unknown(error),
         };
-        match (self.started_nanos(&stat), written_nanos) {
-            (Err(error), _) => Liveness::Unknown(error),
-            (Ok(Began::Zombie), _) => Liveness::Dead,
-            (Ok(Began::At(started)), written)
-                if written > 0 && started > written.saturating_add(SLACK_NANOS) =>
+        let after_boot = match started(&stat) {
+            Err(error) => return Liveness::Unknown(error),
+            Ok(None) => return Liveness::Dead,
+            Ok(Some(after_boot)) => after_boot,
+        };
+        let started = self
+            .boot_nanos
+            .and_then(|boot| boot.checked_add(after_boot));
+        match started {
+            Some(started)
+                if written_nanos > 0 && started > written_nanos.saturating_add(SLACK_NANOS) =>
             {
                 Liveness::Reused
             }
-            (Ok(Began::At(_) | Began::Unknown), _) => Liveness::Alive,
+            _ => Liveness::Alive,
+        }
+    }
+
+    /// When the process of a number began, in nanoseconds since the epoch, or since the machine was started where that is
+    /// not known; `Missing` for one that has ended.
+    pub fn began(&self, reader: &mut Reader, pid: i32) -> Reading<u64> {
+        let stat = match reader.text(self.roots.path(&format!("/proc/{pid}/stat"))) {
+            Err(Unread::Failed(code)) if code == Errno::SRCH.raw_os_error() => {
+                return Err(Unread::Missing);
+            }
+            stat => stat?,
+        };
+        match started(&stat)? {
+            None => Err(Unread::Missing),
+            Some(after_boot) => Ok(self.boot_nanos.unwrap_or(0).saturating_add(after_boot)),
         }
     }
 
@@ -76,30 +97,21 @@ impl Processes {
             _ => Liveness::Dead,
         }
     }
-
-    /// When a process began, from its `stat`.
-    fn started_nanos(&self, stat: &str) -> Reading<Began> {
-        let malformed = || Unread::Malformed("stat".to_owned());
-        // The name is in parentheses and may have any: the last one ends it.
-        let (_name, fields) = stat.rsplit_once(')').ok_or_else(malformed)?;
-        let mut fields = fields.split_ascii_whitespace();
-        if matches!(fields.next().ok_or_else(malformed)?, "Z" | "X") {
-            return Ok(Began::Zombie);
-        }
-        // The 22nd field of all; the state was the third.
-        let ticks = fields.nth(18).and_then(|field| field.parse::<u64>().ok());
-        let ticks = ticks.ok_or_else(malformed)?;
-        let after_boot = ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND);
-        let started = self.boot_nanos.zip(after_boot);
-        let started = started.and_then(|(boot, after)| boot.checked_add(after));
-        Ok(started.map_or(Began::Unknown, Began::At))
-    }
 }
 
-/// When a process began.
-enum Began {
-    At(u64),
-    Unknown,
-    /// It has ended, and nobody has asked how yet: it holds nothing.
-    Zombie,
+/// When a process began, in nanoseconds after the machine, from its `stat`; none if it has ended, and nobody has
+/// asked how yet: it holds nothing.
+fn started(stat: &str) -> Reading<Option<u64>> {
+    let malformed = || Unread::Malformed("stat".to_owned());
+    // The name is in parentheses and may have any: the last one ends it.
+    let (_name, fields) = stat.rsplit_once(')').ok_or_else(malformed)?;
+    let mut fields = fields.split_ascii_whitespace();
+    if matches!(fields.next().ok_or_else(malformed)?, "Z" | "X") {
+        return Ok(None);
+    }
+    // The 22nd field of all; the state was the third.
+    let ticks = fields.nth(18).and_then(|field| field.parse::<u64>().ok());
+    let ticks = ticks.ok_or_else(malformed)?;
+    let after_boot = ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND);
+    after_boot.map(Some).ok_or_else(malformed)
 }

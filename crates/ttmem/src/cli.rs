@@ -22,6 +22,7 @@ use nix::unistd::{Gid, Group};
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use ttmem_event::catalogue::BoardKind;
 
 /// Every variable of ours and what it stands for, for `--help` and the manual.
@@ -58,6 +59,16 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TTMEM_STACKS", "run --stacks"),
     ("TTMEM_STACKS", "check --stacks"),
 ];
+
+/// Every variable of ours by its name.
+pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
+    let mut last = "";
+    VARIABLES.iter().filter_map(move |(name, _option)| {
+        let is_new = *name != last;
+        last = name;
+        is_new.then_some(*name)
+    })
+}
 
 /// The most connections that can be asked for: each costs two descriptors.
 const MAX_CLIENTS: u32 = 65_536;
@@ -180,6 +191,11 @@ pub(crate) enum Command {
     ///
     /// Nothing is changed and no device is opened.
     Doctor(DoctorOptions),
+    /// Wait until a process or a device holds no memory any more, for scripts after a crash.
+    ///
+    /// By the server's account where one runs, by the driver and by the descriptors of processes; and a process has
+    /// to be gone. No device is opened.
+    Wait(WaitOptions),
     /// One process of `load`.
     #[command(hide = true)]
     LoadClient(LoadClientOptions),
@@ -417,6 +433,42 @@ pub(crate) struct DoctorOptions {
     /// Look at a copy of another machine's /sys, /proc and /dev below this folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
+
+    /// Write a support archive (tar.gz) with all of this to a new file, without secrets.
+    ///
+    /// What is in it is listed first. There are no values of the environment in it, no tokens, no command lines and
+    /// names of processes, no names of users and of this host, and no paths below home folders.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) bundle: Option<PathBuf>,
+
+    /// Write the archive without a question; needed where standard input is not a terminal.
+    #[arg(long, requires = "bundle")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitOptions {
+    /// Wait until everything is released.
+    #[arg(long, required = true)]
+    pub(crate) released: bool,
+
+    /// Of this process, which has to be gone as well.
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+
+    /// Of this device, by whoever has it: a number, a node, a PCI address, an id or a place in a Galaxy.
+    ///
+    /// Without this and --pid: of all devices.
+    #[arg(long, value_name = "DEVICE", conflicts_with = "pid")]
+    pub(crate) device: Option<String>,
+
+    /// Give up after so many seconds, with code 9; 0 asks once. Without it, there is no limit.
+    #[arg(long, value_name = "SECONDS", value_parser = timeout)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Look at a copy of another machine's /sys, /proc and /dev below this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -560,6 +612,14 @@ fn group(text: &str) -> Result<Gid, String> {
 fn rows(text: &str) -> Result<usize, String> {
     let rows = text.parse().ok().filter(|rows| *rows > 0);
     rows.ok_or_else(|| "expected a number from 1".to_owned())
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.0..=1e9).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected seconds from 0".to_owned())
 }
 
 fn speed(text: &str) -> Result<f64, String> {

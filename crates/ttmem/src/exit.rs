@@ -3,6 +3,7 @@
 use crate::commands::reach::NoServer;
 use crate::output::PrintError;
 use crate::run::StartChildError;
+use crate::wait::StillHeld;
 use std::io::Write;
 use std::process::ExitCode;
 use ttmem_api::{ApiRequestError, PrometheusError};
@@ -36,6 +37,10 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
         "`doctor`: something on this machine does not work",
     ),
     (
+        STILL_HELD,
+        "`wait`: something is still held when the time is over; standard error says by whom",
+    ),
+    (
         CANNOT_START,
         "`run` and `check`: the command cannot be started",
     ),
@@ -52,6 +57,7 @@ pub(crate) const ABOVE_BASELINE: u8 = 6;
 /// One code whatever the program's was: any of ours may be a program's as well.
 pub(crate) const PROGRAM_FAILED: u8 = 7;
 pub(crate) const NEEDS_ATTENTION: u8 = 8;
+const STILL_HELD: u8 = 9;
 /// What a shell ends with for a command that it may not or cannot start.
 const CANNOT_START: u8 = 126;
 /// What a shell ends with for a command that is not there.
@@ -92,6 +98,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     if error.downcast_ref::<NothingFound>().is_some() {
         return NOTHING_FOUND;
+    }
+    if error.downcast_ref::<StillHeld>().is_some() {
+        return STILL_HELD;
     }
     if error.downcast_ref::<NoServer>().is_some() {
         return NO_SERVER;

@@ -25,6 +25,7 @@ mod run;
 mod scenarios;
 mod service;
 mod threads;
+mod wait;
 
 use clap::ArgMatches;
 use cli::{Cli, Command};

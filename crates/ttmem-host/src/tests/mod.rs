@@ -4,6 +4,7 @@ mod devices;
 mod reading;
 mod regions;
 mod tree;
+mod writer;
 
 /// A reader for files that do not hang, on a machine that may be busy.
 fn patient() -> crate::Reader {

@@ -270,8 +270,12 @@ fn a_writer_that_crashed_at_any_byte_leaves_a_refusal_or_its_figures() {
     }
 }
 
+/// A hundred thousand; `cargo xtask soak regions` sets more.
+const CHANGED_FILES: &str = "TTMEM_TESTS_REGIONS";
+
 #[test]
-fn a_hundred_thousand_changed_files_are_read_or_refused() {
+fn changed_files_are_read_or_refused() {
+    let rounds = std::env::var(CHANGED_FILES).map_or(100_000, |text| text.parse().unwrap());
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move || {
         random ^= random << 13;
@@ -280,7 +284,8 @@ fn a_hundred_thousand_changed_files_are_read_or_refused() {
         usize::try_from(random >> 1).unwrap()
     };
     let whole: Vec<Vec<u8>> = (0..=5).map(|version| fuzz::region(version, 7)).collect();
-    for _round in 0..100_000 {
+    let (mut read, mut doubted) = (0_u64, 0_u64);
+    for round in 1..=rounds {
         let mut bytes = whole[next() % 6].clone();
         for _change in 0..next() % 8 {
             let at = next() % bytes.len();
@@ -297,7 +302,18 @@ fn a_hundred_thousand_changed_files_are_read_or_refused() {
             bytes.truncate(next() % 9281);
         }
         fuzz::check(&bytes);
+        if let Ok(region) = Region::parse(&bytes, Some(7)) {
+            read += 1;
+            doubted += u64::from(!region.doubts.is_empty());
+        }
+        if round % 1_000_000 == 0 || round == rounds {
+            let refused = round - read;
+            println!(
+                "{round} changed files: {read} read, {doubted} of them with doubts, {refused} refused"
+            );
+        }
     }
+    assert!(read > rounds / 10 && doubted > rounds / 100 && read < rounds);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::cli::{Cli, Command};
 use crate::exit::UsageError;
 use crate::output::{Output, Screen};
 use crate::recording_file::Source;
-use crate::{check, config, demo, doctor, load, manual, report_file, run, service};
+use crate::{check, config, demo, doctor, load, manual, report_file, run, service, wait};
 use anyhow::Result;
 use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
@@ -96,6 +96,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             })?;
             return Ok(code);
         }
+        Command::Wait(options) => wait::run(&options, cli.socket, Output::stdout())?,
         Command::GenerateManual(options) => manual::generate(&options.folder)?,
         Command::Demo(options) => demo::run(&options, screen)?,
         Command::Load(options) => load::run(&options, cli.socket, screen)?,

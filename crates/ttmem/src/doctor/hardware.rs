@@ -151,8 +151,11 @@ fn holders(devices: &[Device]) -> Check {
     for device in devices {
         match &device.holders {
             Ok(holders) => open.extend(holders.iter().map(|holder| {
-                let name = holder.name.as_deref().unwrap_or("?");
-                format!("{name} ({}) has {}", holder.pid, device.ordinal)
+                let who = match &holder.name {
+                    Some(name) => format!("{name} ({})", holder.pid),
+                    None => format!("process {}", holder.pid),
+                };
+                format!("{who} has {}", device.ordinal)
             })),
             Err(error) => untold = Some(error),
         }
@@ -196,49 +199,59 @@ fn nodes(machine: &Machine, devices: &[Device]) -> Check {
         .with("the driver's udev rule lets everybody (mode 0666): `ls -l /dev/tenstorrent`, then `sudo udevadm trigger`")
 }
 
+/// Where UMD looks for pages of 1 GiB, and nowhere else.
+const HUGE_PAGE_MOUNT: &str = "/dev/hugepages-1G";
+
 fn huge_pages(machine: &Machine, cards: usize) -> Check {
     let check = |state, found: String| Check::new("hugepages", state, found);
     let pages = &machine.huge_pages;
+    let needed = machine.untranslated.len();
     let (Ok(total), Ok(free)) = (&pages.total, &pages.free) else {
         let error = pages.total.as_ref().err().or(pages.free.as_ref().err());
         let why = error.map(ToString::to_string).unwrap_or_default();
-        return check(State::Info, format!("pages of 1 GiB: {why}"));
+        let found = format!("pages of 1 GiB: {why}");
+        return match needed {
+            0 => check(State::Info, found),
+            _ => check(State::Problem, format!("{found}; cards without an IOMMU need them: {needed}"))
+                .with("boot with `default_hugepagesz=1G hugepagesz=1G hugepages=4`, or turn the IOMMU on in the firmware's setup"),
+        };
     };
     let found = format!("of 1 GiB: {total}, free {free}");
-    let is_translated =
-        matches!(&machine.iommu, Iommu::On { group_type: Some(kind) } if kind.starts_with("DMA"));
-    if cards == 0 || is_translated {
+    if cards == 0 {
         return check(State::Info, format!("{found}; nothing here needs them"));
+    }
+    if needed == 0 {
+        let found = format!("{found}; none are needed: the IOMMU translates for every card");
+        return check(State::Ok, found);
     }
     let remedy = "install tenstorrent-tools of https://github.com/tenstorrent/tt-system-tools, then \
                   `sudo systemctl enable --now tenstorrent-hugepages.service 'dev-hugepages\\x2d1G.mount'`";
-    if usize::try_from(*total).unwrap_or(usize::MAX) < cards {
-        return check(
-            State::Problem,
-            format!("{found}, but there are {cards} cards and no IOMMU"),
-        )
-        .with(remedy);
+    if usize::try_from(*total).unwrap_or(usize::MAX) < needed {
+        let found = format!("{found}, but cards without an IOMMU need one each: {needed}");
+        return check(State::Problem, found).with(remedy);
     }
-    if machine.huge_page_mounts.is_empty() {
-        return check(
-            State::Problem,
-            format!("{found}, but they are mounted nowhere"),
-        )
-        .with(remedy);
+    let mut mounts = machine.huge_page_mounts.iter();
+    if !mounts.any(|mount| mount.place == HUGE_PAGE_MOUNT) {
+        let found = format!("{found}, but they are not mounted at {HUGE_PAGE_MOUNT}");
+        return check(State::Problem, found).with(remedy);
     }
     check(State::Ok, found)
 }
 
 fn iommu(machine: &Machine, cards: usize) -> Check {
+    const PAGES: &str = "host memory of devices comes from huge pages";
+    let without = machine.untranslated.len();
     let found = match &machine.iommu {
         Iommu::Off if cards == 0 => "off, or there is none".to_owned(),
-        Iommu::Off => "off: host memory of devices comes from huge pages".to_owned(),
-        Iommu::On {
-            group_type: Some(kind),
-        } if kind == "identity" => {
-            "on, but passes addresses through: host memory of devices comes from huge pages"
-                .to_owned()
+        Iommu::On { .. } if cards == 0 => "on".to_owned(),
+        _ if 0 < without && without < cards => {
+            format!(
+                "translates for {} of {cards} cards; for the others, {PAGES}",
+                cards - without
+            )
         }
+        Iommu::Off => format!("off: {PAGES}"),
+        Iommu::On { .. } if without > 0 => format!("on, but passes addresses through: {PAGES}"),
         Iommu::On {
             group_type: Some(kind),
         } => format!("on ({kind})"),

@@ -2,12 +2,14 @@
 //!
 //! One check per line, each with what was found and, unless all is well, a remedy. Nothing is changed, no
 //! device is opened and no program of others is run. Remedies are commands of ours, or
-//! of the projects that they are about.
+//! of the projects that they are about. `--bundle` puts the same into an archive, without secrets.
 
+mod bundle;
 mod figures;
 mod hardware;
 mod memory;
 mod python;
+mod redact;
 mod tracking;
 
 #[cfg(test)]
@@ -23,7 +25,8 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use ttmem_host::{Chip, Machine, Reader, Roots, chips, devices, shm};
+use ttmem_host::shm::{self, SharedMemory};
+use ttmem_host::{Chip, Device, Machine, Reader, Reading, Roots, chips, devices};
 
 /// How a check ended, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -115,7 +118,11 @@ pub(crate) fn run<W: Write>(
     screen: Screen,
     output: &mut Output<W>,
 ) -> Result<ExitCode> {
-    let findings = look(options, socket);
+    if let Some(path) = &options.bundle {
+        bundle::run(path, options, socket, screen, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let findings = Facts::read(&roots(options)).findings(options, socket);
     if options.json {
         output.print(&format!("{}\n", serde_json::to_string_pretty(&findings)?))?;
     } else {
@@ -127,41 +134,61 @@ pub(crate) fn run<W: Write>(
     })
 }
 
-fn look(options: &DoctorOptions, socket: Option<PathBuf>) -> Findings {
-    let roots = match &options.root {
+fn roots(options: &DoctorOptions) -> Roots {
+    match &options.root {
         Some(root) => Roots::below(root),
         None => Roots::this_machine(),
-    };
-    let mut reader = Reader::default();
-    let machine = Machine::read(&roots, &mut reader);
-    let found = devices(&roots, &mut reader);
-    let regions = shm::files(&roots, &mut reader);
-    let mut checks = hardware::checks(&machine, &found);
-    checks.extend(memory::checks(&machine, &regions));
-    // A copy of another machine's files has no servers and no programs.
-    if options.root.is_none() {
-        checks.extend(tracking::checks(socket));
-        checks.extend(python::checks(|name| std::env::var_os(name)));
     }
-    if reader.stuck() > 0 {
-        let found = format!("{} files of the driver do not answer", reader.stuck());
-        checks.push(Check::new("reading", State::Problem, found).with(
-            "see the kernel's messages (`sudo dmesg`) for the device; `tt-smi -r` resets it",
-        ));
+}
+
+/// What the files of a machine say.
+struct Facts {
+    machine: Machine,
+    devices: Reading<Vec<Device>>,
+    regions: Reading<Vec<SharedMemory>>,
+    /// Files that do not answer.
+    stuck: usize,
+}
+
+impl Facts {
+    fn read(roots: &Roots) -> Self {
+        let mut reader = Reader::default();
+        Self {
+            machine: Machine::read(roots, &mut reader),
+            devices: devices(roots, &mut reader),
+            regions: shm::files(roots, &mut reader),
+            stuck: reader.stuck(),
+        }
     }
-    let count = |state: State| checks.iter().filter(|check| check.state == state).count();
-    let found = found.unwrap_or_default();
-    let regions = regions.unwrap_or_default();
-    let chips = chips(&found);
-    Findings {
-        schema: 1,
-        problems: count(State::Problem),
-        warnings: count(State::Warning),
-        chips: chips.iter().map(NamedChip::of).collect(),
-        devices: found.iter().map(figures::device).collect(),
-        upstream: regions.iter().map(figures::region).collect(),
-        upstream_limits: figures::limits(),
-        checks,
+
+    fn findings(self, options: &DoctorOptions, socket: Option<PathBuf>) -> Findings {
+        let mut checks = hardware::checks(&self.machine, &self.devices);
+        checks.extend(memory::checks(&self.machine, &self.regions));
+        // A copy of another machine's files has no servers and no programs.
+        if options.root.is_none() {
+            checks.extend(tracking::checks(socket));
+            checks.extend(python::checks(|name| std::env::var_os(name)));
+        }
+        if self.stuck > 0 {
+            let found = format!("{} files of the driver do not answer", self.stuck);
+            checks.push(Check::new("reading", State::Problem, found).with(
+                "see the kernel's messages (`sudo dmesg`) for the device; `tt-smi -r` resets it",
+            ));
+        }
+        let count = |state: State| checks.iter().filter(|check| check.state == state).count();
+        let found = self.devices.unwrap_or_default();
+        let regions = self.regions.unwrap_or_default();
+        let chips = chips(&found);
+        Findings {
+            schema: 1,
+            problems: count(State::Problem),
+            warnings: count(State::Warning),
+            chips: chips.iter().map(NamedChip::of).collect(),
+            devices: found.iter().map(figures::device).collect(),
+            upstream: regions.iter().map(figures::region).collect(),
+            upstream_limits: figures::limits(),
+            checks,
+        }
     }
 }
 

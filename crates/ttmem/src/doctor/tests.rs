@@ -57,9 +57,11 @@ fn an_empty_folder_is_a_machine_without_anything() {
     let folder = tempfile::tempdir().unwrap();
     let options = DoctorOptions {
         json: false,
+        bundle: None,
+        yes: false,
         root: Some(folder.path().to_owned()),
     };
-    let findings = look(&options, None);
+    let findings = Facts::read(&roots(&options)).findings(&options, None);
     assert_eq!(findings.problems, 0, "{findings:?}");
     let all_say_something = findings.checks.iter().all(|check| !check.found.is_empty());
     assert!(all_say_something, "{findings:?}");

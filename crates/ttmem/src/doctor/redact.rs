@@ -1,0 +1,242 @@
+//! What may leave this machine: texts without the names, paths and secrets that are known here.
+//!
+//! What goes into a bundle is chosen, and nothing in it is meant to have a secret. This is the second line: names of
+//! files and texts of others end up in messages, and any of them may repeat what must not be seen. So every
+//! text that is not our own goes through here.
+
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What stands in place of a secret.
+const REMOVED: &str = "[removed]";
+
+/// What stands in place of a text that could be anything.
+const NOT_SHOWN: &str = "[not shown]";
+
+/// Values of variables shorter than this would be found in too many words.
+const SHORTEST_VALUE: usize = 8;
+
+/// So short a value is looked for if its variable says that it is secret.
+const SHORTEST_SECRET: usize = 4;
+
+/// Parts of the names of variables with secrets.
+const SECRET_NAMES: &[&str] = &[
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "KEY",
+    "AUTH",
+    "CREDENTIAL",
+    "COOKIE",
+    "SESSION",
+];
+
+/// The longest text of a driver or a server that is shown.
+const LONGEST_PLAIN: usize = 40;
+
+/// What is known here that nobody else has to know.
+#[derive(Debug, Default)]
+pub(super) struct Redactor {
+    /// Texts and what stands in their place, the longest first.
+    whole: Vec<(String, &'static str)>,
+    /// The same for names, which are words of their own.
+    words: Vec<(String, &'static str)>,
+}
+
+impl Redactor {
+    /// Of a folder or file: all of it, whatever is in its name.
+    pub(super) fn path(&mut self, path: &Path, shown: &'static str) {
+        let text = path.to_string_lossy();
+        let text = text.trim_end_matches('/');
+        if text.len() > 1 {
+            self.whole.push((text.to_owned(), shown));
+        }
+    }
+
+    /// Of a user or of this host.
+    pub(super) fn name(&mut self, name: &str, shown: &'static str) {
+        if name.len() > 1 && name != "root" {
+            self.words.push((name.to_owned(), shown));
+        }
+    }
+
+    /// The values of variables, and their lines.
+    pub(super) fn environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
+        for (name, value) in variables {
+            let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+            let upper = name.to_uppercase();
+            let is_secret = SECRET_NAMES.iter().any(|part| upper.contains(part));
+            for line in [&*value].into_iter().chain(value.lines()) {
+                let line = line.trim();
+                let is_word = line.bytes().all(|byte| byte.is_ascii_lowercase());
+                let is_long = line.len() >= SHORTEST_VALUE && !is_word;
+                if is_long || (is_secret && line.len() >= SHORTEST_SECRET) {
+                    self.whole.push((line.to_owned(), REMOVED));
+                }
+            }
+        }
+    }
+
+    /// To be called once everything is known.
+    pub(super) fn settle(&mut self) {
+        // A path before the folder that it is in, and paths before values that are the same.
+        self.whole
+            .sort_by_key(|(text, _shown)| std::cmp::Reverse(text.len()));
+        self.words
+            .sort_by_key(|(text, _shown)| std::cmp::Reverse(text.len()));
+    }
+
+    /// A text as it may be shown.
+    pub(super) fn text(&self, text: &str) -> String {
+        let mut text = without_quotes(text);
+        for (hidden, shown) in &self.whole {
+            text = text.replace(hidden.as_str(), shown);
+        }
+        text = without_homes(&text);
+        for (name, shown) in &self.words {
+            text = without_word(&text, name, shown);
+        }
+        text
+    }
+
+    /// A document of which all texts may be shown; its keys are ours.
+    pub(super) fn document(&self, document: &mut Value) {
+        match document {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.document(value)),
+            Value::Object(values) => values
+                .iter_mut()
+                .for_each(|(_key, value)| self.document(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// A name or version of others: shown if it looks like one.
+pub(super) fn plain(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._+-/:".contains(&byte);
+    match text.len() <= LONGEST_PLAIN && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => NOT_SHOWN.to_owned(),
+    }
+}
+
+/// What stood in a file that was not understood may be anything.
+fn without_quotes(text: &str) -> String {
+    const BEFORE: &str = "not understood: \"";
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((before, quoted)) = rest.split_once(BEFORE) {
+        kept.push_str(before);
+        kept.push_str("not understood");
+        let mut is_escaped = false;
+        let end = quoted.find(|letter| {
+            let ends = letter == '"' && !is_escaped;
+            is_escaped = letter == '\\' && !is_escaped;
+            ends
+        });
+        rest = end.map_or("", |end| &quoted[end + 1..]);
+    }
+    kept + rest
+}
+
+/// Home folders of anybody: `~`, without what is below them.
+fn without_homes(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((at, found)) = ["/home/", "/root/"]
+        .iter()
+        .filter_map(|folder| Some((rest.find(folder)?, *folder)))
+        .min()
+    {
+        kept.push_str(&rest[..at]);
+        kept.push('~');
+        let below = &rest[at + found.len()..];
+        let end = below.find(|letter: char| letter.is_whitespace() || "\"'`,;:)".contains(letter));
+        rest = end.map_or("", |end| &below[end..]);
+    }
+    kept + rest
+}
+
+/// A text without a name where that is a word of its own.
+fn without_word(text: &str, name: &str, shown: &str) -> String {
+    let is_part = |letter: char| letter.is_alphanumeric();
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some(at) = rest.find(name) {
+        let (before, found) = rest.split_at(at);
+        let after = &found[name.len()..];
+        let begun = before.chars().next_back().or(kept.chars().next_back());
+        let is_word = !begun.is_some_and(is_part) && !after.chars().next().is_some_and(is_part);
+        kept.push_str(before);
+        kept.push_str(if is_word { shown } else { name });
+        rest = after;
+    }
+    kept + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn redactor() -> Redactor {
+        let mut redactor = Redactor::default();
+        redactor.path(Path::new("/data/ali ce/"), "~");
+        redactor.path(Path::new("/"), "~");
+        redactor.name("alice", "user");
+        redactor.name("root", "user");
+        redactor.name("gpu-7", "host");
+        let variables = [
+            ("HF_TOKEN", "hf_q1"),
+            ("JWT", "-----BEGIN KEY-----\nMIIEvQIBAD\n-----END-----"),
+            ("LEVEL", "warning"),
+            ("SHORT", "a1"),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        redactor.environment(variables.into_iter());
+        redactor.settle();
+        redactor
+    }
+
+    #[test]
+    fn what_is_known_here_is_taken_out() {
+        let redactor = redactor();
+        for (text, shown) in [
+            ("at /data/ali ce/x y/z", "at ~/x y/z"),
+            ("/home/bob/secret plan; /home/eve", "~ plan; ~"),
+            ("'/root/.ssh/id'", "'~'"),
+            (
+                "alice, malice, alice2, /data/alice/",
+                "user, malice, alice2, /data/user/",
+            ),
+            ("on gpu-7.lan, gpu-77", "on host.lan, gpu-77"),
+            ("hf_q1 and MIIEvQIBAD", "[removed] and [removed]"),
+            ("a warning of root: a1", "a warning of root: a1"),
+            (
+                r#"unknown (not understood: "a \" hidden"), n150"#,
+                "unknown (not understood), n150",
+            ),
+            (r#"not understood: "unended"#, "not understood"),
+            ("not understood: pids", "not understood: pids"),
+        ] {
+            assert_eq!(redactor.text(text), shown);
+        }
+        let mut document = json!({"a": ["alice", 1, null], "b": {"c": "hf_q1"}});
+        redactor.document(&mut document);
+        assert_eq!(
+            document,
+            json!({"a": ["user", 1, null], "b": {"c": "[removed]"}})
+        );
+    }
+
+    #[test]
+    fn texts_of_others_are_short_and_plain() {
+        assert_eq!(plain("galaxy-wormhole"), "galaxy-wormhole");
+        assert_eq!(plain("16.0 GT/s PCIe"), "16.0 GT/s PCIe");
+        for other in ["a\nb", "\u{202e}", "x=y", &"a".repeat(41)] {
+            assert_eq!(plain(other), NOT_SHOWN);
+        }
+    }
+}

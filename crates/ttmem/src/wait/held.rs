@@ -1,0 +1,212 @@
+//! Who holds a process's or a device's memory, by the server, the driver and the descriptors of processes.
+
+use super::process::{Running, Watched};
+use ttmem_api::{Device, Process, ProcessState, Snapshot, size_text};
+use ttmem_host::{
+    Chip, Holder, Reader, Reading, Roots, Selector, Unread, holders, open_files, ordinals,
+};
+
+/// One thing that is waited for.
+#[derive(Debug)]
+pub(super) struct Reason {
+    /// The same as long as the same one holds it, however much.
+    pub(super) key: String,
+    pub(super) text: String,
+}
+
+/// All of them; none if it is released.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) reasons: Vec<Reason>,
+    /// Processes whose descriptors this user may not see, where the driver does not say who has a device open.
+    pub(super) hidden: u32,
+}
+
+impl Held {
+    fn add(&mut self, key: String, text: String) {
+        self.reasons.push(Reason { key, text });
+    }
+}
+
+/// What one process still has.
+pub(super) fn by_process(
+    process: &Watched,
+    state: &Running,
+    roots: &Roots,
+    reader: &mut Reader,
+    snapshot: Option<&Snapshot>,
+) -> Held {
+    let mut held = Held::default();
+    if *state == Running::Yes {
+        held.add("runs".to_owned(), "it runs".to_owned());
+    }
+    let entries = snapshot
+        .into_iter()
+        .flat_map(|snapshot| &snapshot.processes);
+    let entries = entries.filter(|entry| process.is(entry, *state) && is_counted(entry));
+    let bytes = entries.map(bytes_of).fold(0, u64::saturating_add);
+    if bytes > 0 {
+        let text = format!("the server counts {} for it", size_text(bytes));
+        held.add("server".to_owned(), text);
+    }
+    // Who has its number now has its own devices open.
+    if matches!(state, Running::Reused(_)) {
+        return held;
+    }
+    for ordinal in ordinals(roots, reader).unwrap_or_default() {
+        let has = holders(roots, reader, ordinal).unwrap_or_default();
+        let is_it = |holder: &Holder| u32::try_from(holder.pid) == Ok(process.pid);
+        if has.iter().any(is_it) {
+            let who = match state {
+                Running::Yes => "it has",
+                _gone => "a process that it started has",
+            };
+            held.add(
+                format!("driver {ordinal}"),
+                format!("{who} /dev/tenstorrent/{ordinal} open"),
+            );
+        }
+    }
+    held
+}
+
+/// What anybody has of some devices.
+pub(super) fn by_anybody(
+    ordinals: Vec<u32>,
+    is_meant: impl Fn(&Device) -> bool,
+    roots: &Roots,
+    reader: &mut Reader,
+    snapshot: Option<&Snapshot>,
+) -> Held {
+    let mut held = Held::default();
+    if let Some(snapshot) = snapshot {
+        by_account(&mut held, snapshot, is_meant);
+    }
+    let mut untold = Vec::new();
+    let mut ordinals = ordinals;
+    ordinals.sort_unstable();
+    ordinals.dedup();
+    for ordinal in &ordinals {
+        match holders(roots, reader, *ordinal) {
+            Ok(has) => by_descriptors(&mut held, *ordinal, &has),
+            // Before 2.5.0 the driver does not say.
+            Err(Unread::Missing) => untold.push(*ordinal),
+            Err(error) => held.add(
+                format!("driver {ordinal}"),
+                format!("the driver does not say who has /dev/tenstorrent/{ordinal} open: {error}"),
+            ),
+        }
+    }
+    // Looking through all descriptors is for the end, and for drivers that say nothing.
+    if held.reasons.is_empty() && !ordinals.is_empty() {
+        let found = open_files(roots, reader);
+        by_open_files(&mut held, &ordinals, &untold, found);
+    }
+    held
+}
+
+fn by_open_files(
+    held: &mut Held,
+    ordinals: &[u32],
+    untold: &[u32],
+    found: Reading<ttmem_host::OpenFiles>,
+) {
+    match found {
+        Ok(found) => {
+            for (ordinal, has) in &found.holders {
+                if ordinals.contains(ordinal) {
+                    by_descriptors(held, *ordinal, has);
+                }
+            }
+            if !untold.is_empty() {
+                held.hidden = found.hidden;
+            }
+        }
+        Err(_error) if untold.is_empty() => {}
+        Err(error) => held.add(
+            "descriptors".to_owned(),
+            format!("nobody says who has the device open: {error}"),
+        ),
+    }
+}
+
+fn by_descriptors(held: &mut Held, ordinal: u32, has: &[Holder]) {
+    for Holder { pid, name, .. } in has {
+        let who = match (pid, name) {
+            (0, _) => "a process outside of this container".to_owned(),
+            (pid, Some(name)) => format!("process {pid} ({name})"),
+            (pid, None) => format!("process {pid}"),
+        };
+        let text = format!("{who} has /dev/tenstorrent/{ordinal} open");
+        held.add(format!("open {ordinal} {pid}"), text);
+    }
+}
+
+fn by_account(held: &mut Held, snapshot: &Snapshot, is_meant: impl Fn(&Device) -> bool) {
+    for device in snapshot.devices.iter().filter(|device| is_meant(device)) {
+        let name = device.short_name();
+        let mut rest = device.held().total();
+        for process in snapshot
+            .processes
+            .iter()
+            .filter(|process| is_counted(process))
+        {
+            let has = process
+                .devices
+                .iter()
+                .filter(|has| has.key() == device.key());
+            let bytes = has.map(total).fold(0, u64::saturating_add);
+            if bytes == 0 {
+                continue;
+            }
+            rest = rest.saturating_sub(bytes);
+            let pid = process.pid.map_or("?".to_owned(), |pid| pid.to_string());
+            let called = process.name.as_ref().map(|name| format!(" ({name})"));
+            let who = format!("process {pid}{}", called.unwrap_or_default());
+            held.add(
+                format!("server {name} {pid}"),
+                format!(
+                    "the server counts {} of {who} on device {name}",
+                    size_text(bytes)
+                ),
+            );
+        }
+        if rest > 0 {
+            let text = format!("the server counts {} on device {name}", size_text(rest));
+            held.add(format!("server {name}"), text);
+        }
+    }
+}
+
+/// Whether what an entry has is held: of one that ended only peaks are left.
+fn is_counted(process: &Process) -> bool {
+    process.state != ProcessState::Exited
+}
+
+fn bytes_of(process: &Process) -> u64 {
+    process
+        .devices
+        .iter()
+        .map(total)
+        .fold(0, u64::saturating_add)
+}
+
+fn total(device: &ttmem_api::ProcessDevice) -> u64 {
+    let programs = device.cb_bytes.saturating_add(device.kernel_bytes);
+    device.buffer_bytes().saturating_add(programs)
+}
+
+/// Whether a device of the server is one of the chips, or, where there is no driver, the one that was named.
+pub(super) fn is_meant(selector: &Selector, chips: &[Chip], device: &Device) -> bool {
+    let has_id = |id: Option<u64>| id.is_some() && device.unique_id.map(|own| own.0) == id;
+    let has_number = |number: u32| device.id == number && device.scope.is_none();
+    if chips.is_empty() {
+        return match *selector {
+            Selector::Logical(number) => has_number(number),
+            Selector::Id(id) => has_id(Some(id)),
+            _ => false,
+        };
+    }
+    let mut chips = chips.iter();
+    chips.any(|chip| has_id(chip.asic_id) || has_number(chip.logical_id))
+}

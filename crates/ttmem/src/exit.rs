@@ -105,6 +105,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     let of_prometheus = match error.downcast_ref::<PrometheusError>() {
         Some(PrometheusError::Request(error)) => Some(error),
+        Some(PrometheusError::Slow { .. }) => return NO_SERVER,
         _other => None,
     };
     if let Some(error) = error.downcast_ref::<ApiRequestError>().or(of_prometheus) {

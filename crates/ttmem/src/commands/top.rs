@@ -3,7 +3,7 @@
 use super::fleet;
 use super::reach::patiently;
 use crate::cli::{At, Look, ThemeChoice, TopOptions};
-use crate::exit::UsageError;
+use crate::exit::{self, UsageError};
 use crate::output::{Output, Screen, text_size};
 use crate::recording_file::Source;
 use anyhow::{Context, Result};
@@ -159,13 +159,10 @@ fn instant(client: &ApiClient, at: At) -> Result<Timestamp> {
     };
     let nearest = at.max(recording.from).min(recording.to);
     if nearest != at {
-        // Whoever closed standard error does not want to know.
-        let _closed = writeln!(
-            std::io::stderr(),
-            "ttmem: the recording is from {} to {}: {nearest} is shown",
-            recording.from,
-            recording.to
-        );
+        let (from, to) = (recording.from, recording.to);
+        exit::say(format_args!(
+            "the recording is from {from} to {to}: {nearest} is shown"
+        ));
     }
     Ok(nearest)
 }

@@ -17,9 +17,10 @@ use crate::cli::DoctorOptions;
 use crate::exit;
 use crate::output::{Output, Screen};
 use crate::render;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -115,6 +116,10 @@ pub(crate) fn run<W: Write>(
     screen: Screen,
     output: &mut Output<W>,
 ) -> Result<ExitCode> {
+    if let Some(root) = &options.root {
+        // An empty folder is a machine without anything; one that is not there is a mistake.
+        fs::read_dir(root).with_context(|| format!("cannot read {}", root.display()))?;
+    }
     let findings = look(options, socket);
     if options.json {
         output.print(&format!("{}\n", serde_json::to_string_pretty(&findings)?))?;

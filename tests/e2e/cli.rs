@@ -422,3 +422,39 @@ fn the_socket_may_come_from_the_environment_and_the_option_wins() {
     assert_eq!(status["server"]["pid"], server.0.id());
     assert_eq!(elsewhere.status.code(), Some(3));
 }
+
+/// Names of files and words of the command line are part of messages, and drive no terminal.
+#[test]
+fn messages_make_control_characters_visible() {
+    let name = "a\u{1b}[31m\u{202e}b";
+    for arguments in [
+        &["report", name][..],
+        &["explain", name],
+        &["top", "--file", name],
+        &[
+            "status",
+            "--http-token-file",
+            name,
+            "--http",
+            "http://127.0.0.1:1",
+        ],
+        &["status", "--socket", name],
+        &["check", "--baseline", name, "--", "true"],
+        &["doctor", "--root", name],
+        // Those that the command line itself is wrong with.
+        &[name],
+        &["status", name],
+        &["top", "--view", name],
+        &["top", "--http", name],
+    ] {
+        let output = ttmem().args(arguments).output().expect("it runs");
+        assert!(!output.status.success(), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).expect("text");
+        let raw = |sign: &char| *sign != '\n' && ttmem_api::is_deceptive(*sign);
+        assert_eq!(said.chars().find(raw), None, "{arguments:?}: {said}");
+        assert!(
+            said.contains(r"a\u{1b}[31m\u{202e}b"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

@@ -203,3 +203,15 @@ fn without_a_server_doctor_says_how_to_have_one() {
             .contains("ttmem serve")
     );
 }
+
+#[test]
+fn a_root_that_is_not_there_is_an_error_that_names_it() {
+    let output = doctor(&[], Some(Path::new("/nonexistent/machine")));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        said.contains("cannot read /nonexistent/machine: "),
+        "{said}"
+    );
+}

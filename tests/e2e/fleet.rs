@@ -66,6 +66,14 @@ fn what_a_label_says_drives_no_terminal() {
         let raw = |sign: char| sign != '\n' && ttmem_api::is_deceptive(sign);
         assert_eq!(printed.chars().find(|sign| raw(*sign)), None, "{printed}");
         assert!(printed.contains("]0;x"), "{printed}");
+        // As a share it can be, as a number of devices not.
+        let note = if options.is_empty() {
+            "that cannot be"
+        } else {
+            "impossible_example"
+        };
+        assert!(printed.contains(note), "{printed}");
+        assert!(!printed.contains("tracking of"), "{printed}");
     }
 }
 
@@ -75,8 +83,11 @@ fn refusals_and_nonsense_say_what_happened() {
     let output = asked("503 Service Unavailable", refused, &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text(&output.stderr).contains("503: query timed out"));
-    let output = asked("200 OK", "<html>not a Prometheus</html>", &[]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    for code in ["200 OK", "404 Not Found"] {
+        let output = asked(code, "<html>not a Prometheus</html>", &[]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("does not answer like Prometheus"));
+    }
     let run = |words: &[&str]| ttmem().arg("fleet").args(words).output().expect("it runs");
     let output = run(&["--prometheus", "http://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");

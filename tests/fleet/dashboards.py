@@ -1,30 +1,20 @@
-"""The dashboards of deploy/grafana: their JSON is what Grafana documents, and each of their queries has an answer."""
+"""The dashboards of deploy/grafana: their JSON is of the types that Grafana publishes, and each of their queries has an answer.
 
+Types say nothing about what belongs together: that ids differ, panels do not lie over each other and variables are there
+is looked at here.
+"""
+
+import copy
 import json
+import os
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 from engines import DEPLOY
 
-# https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
-DASHBOARD = {
-    "uid": str,
-    "title": str,
-    "tags": list,
-    "timezone": str,
-    "editable": bool,
-    "graphTooltip": int,
-    "time": dict,
-    "timepicker": dict,
-    "templating": dict,
-    "annotations": dict,
-    "refresh": str,
-    "schemaVersion": int,
-    "version": int,
-    "links": list,
-    "panels": list,
-}
-PANEL_KINDS = {"timeseries", "stat", "table", "gauge", "row"}
-UNITS = {"short", "bytes", "percentunit", "ops", "s", "dateTimeFromNow"}
+SCHEMA = Path(__file__).parent / "schema"
 COLUMNS = 24
 
 
@@ -41,15 +31,90 @@ def expressions():
             for target in panel.get("targets", []):
                 yield f"{file}: {panel['title']}", target["expr"]
         for annotation in dashboard["annotations"]["list"]:
-            yield f"{file}: annotation {annotation['name']}", annotation["expr"]
+            yield f"{file}: annotation {annotation['name']}", annotation["target"]["expr"]
 
 
-def check_shape():
+def check_schema(folder):
+    """Every dashboard has the published types, and one that has not is noticed."""
+    broken = {f"broken {name}": dashboard for name, dashboard in broken_dashboards().items()}
+    wrong = errors(folder / "schema", all_dashboards() | broken)
+    assert not set(wrong) - set(broken), {file: wrong[file] for file in set(wrong) - set(broken)}
+    assert set(wrong) == set(broken), f"not noticed: {set(broken) - set(wrong)}"
+    return len(broken)
+
+
+def broken_dashboards():
+    """A dashboard with one thing wrong in each."""
+    whole = all_dashboards()["ttmem-fleet.json"]
+    places = {panel["type"]: place for place, panel in reversed(list(enumerate(whole["panels"])))}
+    stat, table, graph = (["panels", places[kind]] for kind in ("stat", "table", "timeseries"))
+    changes = {
+        "title": (["title"], 7),
+        "name of a property": (["timezones"], "utc"),
+        "time": (["time"], {"from": "now-6h"}),
+        "tooltip": (["graphTooltip"], 9),
+        "annotation": (["annotations", "list", 0, "enabled"], True),
+        "variable": (["templating", "list", 0, "type"], "prometheus"),
+        "kind of panel": ([*stat, "type"], "stats"),
+        "place": ([*stat, "gridPos"], {"x": 0, "y": 0, "w": 4}),
+        "unit": ([*stat, "fieldConfig", "defaults", "unit"], ["bytes"]),
+        "thresholds": ([*stat, "fieldConfig", "defaults", "thresholds", "mode"], "relative"),
+        "options of a stat": ([*stat, "options", "colorMode"], "rainbow"),
+        "options of a table": ([*table, "options", "header"], True),
+        "legend": ([*graph, "options", "legend", "showLegend"], "yes"),
+        "field of a graph": ([*graph, "fieldConfig", "defaults", "custom", "drawStyle"], "dots"),
+        "query": ([*graph, "targets", 0, "expression"], "1"),
+    }
+    return {name: changed(whole, *change) for name, change in changes.items()}
+
+
+def changed(dashboard, path, value):
+    dashboard = copy.deepcopy(dashboard)
+    place = dashboard
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return dashboard
+
+
+def errors(folder, dashboards):
+    """What the compiler says of each dashboard that is not of its types."""
+    folder.mkdir()
+    (folder / "node_modules").symlink_to(SCHEMA / "node_modules")
+    shutil.copy(SCHEMA / "shape.ts", folder)
+    files = {f"dashboard{number}.ts": name for number, name in enumerate(dashboards)}
+    for file, name in files.items():
+        (folder / file).write_text(typed(dashboards[name]))
+    compiler = [os.environ["FLEET_TSC"], "--noEmit", "--strict", "--skipLibCheck", "--pretty", "false"]
+    compiler += ["--module", "esnext", "--moduleResolution", "bundler", *files]
+    said = subprocess.run(compiler, cwd=folder, capture_output=True, text=True)
+    found = {}
+    for line in (said.stdout + said.stderr).splitlines():
+        where = re.match(r"(dashboard\d+\.ts)\(\d+,\d+\): error ", line)
+        # What follows an error and belongs to it is indented.
+        assert where or line.startswith(" "), line
+        if where:
+            found.setdefault(files[where[1]], []).append(line)
+    assert bool(found) == (said.returncode != 0), said
+    return found
+
+
+def typed(dashboard):
+    """A dashboard in TypeScript: as literals, in which a property too many is an error."""
+    rest = {key: value for key, value in dashboard.items() if key not in ("panels", "templating", "annotations")}
+    parts = [("Board", rest)]
+    parts += [("Annotation", each) for each in dashboard["annotations"]["list"]]
+    parts += [("Variable", each) for each in dashboard["templating"]["list"]]
+    parts += [(panel["type"].capitalize(), panel) for panel in dashboard["panels"]]
+    lines = ['import type * as shape from "./shape";']
+    lines += [f"export const part{number}: shape.{kind} = {json.dumps(part)};" for number, (kind, part) in enumerate(parts)]
+    return "\n".join(lines) + "\n"
+
+
+def check_contents():
+    """What types cannot say."""
     uids = set()
     for file, dashboard in all_dashboards().items():
-        for key, kind in DASHBOARD.items():
-            assert isinstance(dashboard.get(key), kind), (file, key)
-        assert set(dashboard["time"]) == {"from", "to"}, file
         assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", dashboard["uid"]) and dashboard["uid"] not in uids, file
         uids.add(dashboard["uid"])
         variables = [variable["name"] for variable in dashboard["templating"]["list"]]
@@ -65,8 +130,7 @@ def check_variables(file, variables):
     assert variables[0]["type"] == "datasource" and variables[0]["query"] == "prometheus", file
     for variable in variables[1:]:
         assert variable["type"] == "query" and variable["refresh"] in (1, 2), (file, variable)
-        assert variable["query"]["query"] == variable["definition"], (file, variable)
-        assert re.fullmatch(r"label_values\(.+, [a-z_]+\)", variable["definition"]), (file, variable)
+        assert re.fullmatch(r"label_values\(.+, [a-z_]+\)", variable["query"]["query"]), (file, variable)
         check_datasource(file, variable["datasource"])
 
 
@@ -78,8 +142,7 @@ def check_panels(file, panels, variables):
     ids, cells = set(), set()
     for panel in panels:
         where = (file, panel["title"])
-        assert panel["type"] in PANEL_KINDS and panel["title"], where
-        assert panel["id"] not in ids, where
+        assert panel["title"] and panel["id"] not in ids, where
         ids.add(panel["id"])
         place = panel["gridPos"]
         assert 0 <= place["x"] and place["x"] + place["w"] <= COLUMNS and place["w"] > 0 < place["h"], where
@@ -89,10 +152,7 @@ def check_panels(file, panels, variables):
         if panel["type"] == "row":
             continue
         check_datasource(where, panel["datasource"])
-        defaults = panel["fieldConfig"]["defaults"]
-        assert defaults["unit"] in UNITS and isinstance(panel["fieldConfig"]["overrides"], list), where
-        steps = defaults["thresholds"]["steps"]
-        assert defaults["thresholds"]["mode"] == "absolute" and steps[0]["value"] is None, where
+        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["value"] is None, where
         refs = [target["refId"] for target in panel["targets"]]
         assert refs and len(set(refs)) == len(refs), where
         for target in panel["targets"]:
@@ -117,9 +177,9 @@ def check_queries(prometheus, calm, growing):
         evaluated += 1
     for file, dashboard in all_dashboards().items():
         for variable in dashboard["templating"]["list"][1:]:
-            series, label = re.fullmatch(r"label_values\((.+), ([a-z_]+)\)", variable["definition"]).groups()
+            series, label = re.fullmatch(r"label_values\((.+), ([a-z_]+)\)", variable["query"]["query"]).groups()
             found = prometheus.query(substituted(series, calm.instance, both))
-            assert any(labels.get(label) for labels, _value in found), (file, variable["definition"])
+            assert any(labels.get(label) for labels, _value in found), (file, variable["query"])
             evaluated += 1
     return evaluated
 

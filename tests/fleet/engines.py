@@ -18,7 +18,7 @@ from pathlib import Path
 PATIENCE = 120
 
 TTMEM = os.environ["TTMEM"]
-TOOLS = {name: os.environ[f"FLEET_{name.upper()}"] for name in ("prometheus", "promtool", "alertmanager", "victoria")}
+TOOLS = {name: os.environ[f"FLEET_{name.upper()}"] for name in ("prometheus", "promtool", "alertmanager", "victoria", "nginx", "openssl")}
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 

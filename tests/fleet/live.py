@@ -15,10 +15,13 @@ import struct
 import subprocess
 import termios
 import threading
+import urllib.error
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import dashboards
+import kubernetes_validate
+import proxy
 import yaml
 from engines import (
     DEPLOY,
@@ -40,7 +43,10 @@ from engines import (
 SCENARIOS = ROOT / "tests/fleet/scenarios"
 
 # A target that was slow once is not absent, and a Prometheus that has just begun has no target.
-SLOW = {"TtmemServerAbsent": "10s", "TtmemNoServers": "60s"}
+SLOW = {"TtmemServerAbsent": "10s", "TtmemNoServers": "30s"}
+
+# Those of the last two years.
+KUBERNETES = [f"1.{minor}" for minor in range(31, 38)]
 
 CLASSES = ("dram", "l1", "l1_small", "trace")
 
@@ -254,8 +260,16 @@ def check_discovery(processes):
     assert (kept["instance"], kept["node"], kept["job"]) == ("10.0.0.7:9400", "node-7", "ttmem"), kept
 
 
-def check_manifests():
-    """The examples are what they say: no schema of Kubernetes or of the collector can be had here."""
+def check_manifests(processes):
+    """The manifests have the published schemas, and the server's container does what its probes ask for.
+
+    There is no schema of the collector's configuration: that it defines what it names is all that is known.
+    """
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            for version in KUBERNETES:
+                kubernetes_validate.validate(document, version, strict=True)
+                check_is_noticed(document, version)
     documents = list(yaml.safe_load_all((DEPLOY / "kubernetes/ttmem.yml").read_text()))
     [daemons] = [document for document in documents if document["kind"] == "DaemonSet"]
     pod = daemons["spec"]["template"]["spec"]
@@ -264,14 +278,51 @@ def check_manifests():
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     selected = daemons["spec"]["selector"]["matchLabels"]
     assert selected.items() <= daemons["spec"]["template"]["metadata"]["labels"].items()
-    # Every option of the command line is one that the program has.
-    known = subprocess.run([TTMEM, "serve", "--help"], check=True, capture_output=True, text=True).stdout
-    for word in container["command"][2:]:
-        assert word.split("=")[0] in known, word
+    check_container(processes, container)
     collector = yaml.safe_load((DEPLOY / "otel/collector.yml").read_text())
     [pipeline] = collector["service"]["pipelines"].values()
     for kind in ("receivers", "processors", "exporters"):
         assert set(pipeline[kind]) == set(collector[kind]), kind
+
+
+def check_is_noticed(document, version):
+    """A schema that lets a misspelt field pass would say nothing."""
+    misspelt = document | {"metadata": document["metadata"] | {"lables": {}}}
+    try:
+        kubernetes_validate.validate(misspelt, version, strict=True)
+    except kubernetes_validate.ValidationError:
+        return
+    raise AssertionError(f"a misspelt field of {document['kind']} passes in {version}")
+
+
+def check_container(processes, container):
+    """Runs the command of the container with paths of this test: its probes need no token, everything else does."""
+    folder = processes.folder / "container"
+    # Kubernetes lays a secret out as a link to a file in a folder that it exchanges.
+    (folder / "secret").mkdir(parents=True)
+    (folder / "secret/token").write_text("secret")
+    (folder / "secret/token").chmod(0o400)
+    (folder / "token").symlink_to("secret/token")
+    port = free_port()
+    places = {"/run/ttmem": folder, "/etc/ttmem/token": folder, "0.0.0.0:9400": f"127.0.0.1:{port}"}
+    program, *words = container["command"]
+    assert program == "ttmem"
+    for old, new in places.items():
+        assert any(old in word for word in words), (old, words)
+        words = [word.replace(old, str(new)) for word in words]
+    processes.start("container", [TTMEM, *words])
+    [declared] = container["ports"]
+    assert declared["containerPort"] == 9400, declared
+    for probe in ("readinessProbe", "livenessProbe"):
+        asked = container[probe]["httpGet"]
+        assert asked["port"] == declared["name"], asked
+        wait_for(f"the {probe}", lambda path=asked["path"]: get(f"http://127.0.0.1:{port}{path}") is not None)
+    try:
+        get(f"http://127.0.0.1:{port}/metrics")
+    except urllib.error.HTTPError as refused:
+        assert refused.code == 401, refused
+        return
+    raise AssertionError("metrics are to be had without the token")
 
 
 def check_top(url, host):
@@ -338,8 +389,10 @@ def check_rules():
 
 def main(processes):
     check_rules()
-    dashboards.check_shape()
-    check_manifests()
+    broken = dashboards.check_schema(processes.folder)
+    say(f"the dashboards have the published types, {broken} with something wrong have not")
+    dashboards.check_contents()
+    check_manifests(processes)
     check_discovery(processes)
     say("rules, dashboards, manifests and discovery are in order")
 
@@ -363,9 +416,13 @@ def main(processes):
 
     calm.freeze("tensors and programs on both chips", is_calm)
 
+    proxy.check(processes, calm)
+    say("a server is scraped through nginx with TLS, and by nobody without a certificate")
+
     receiver = Receiver(processes)
     alertmanager_port = start_alertmanager(processes, receiver.port)
-    (folder / "targets.json").write_text(json.dumps([{"targets": [host.instance for host in hosts]}]))
+    targets = json.dumps([{"targets": [host.instance for host in hosts]}])
+    (folder / "targets.json").write_text(targets)
     config = configuration(folder, alertmanager_port)
     prometheus, _process = start_prometheus(processes, "prometheus", yaml.safe_dump(config), free_port())
     victoria = start_victoria(processes, config)
@@ -449,9 +506,19 @@ def main(processes):
     causes["TtmemServerAbsent"].start()
     wait_for("every alert to resolve", lambda: prometheus.alerts() == set())
     wait_for("Alertmanager to pass that on", lambda: {("resolved", *alert) for alert in expected} <= receiver.heard)
+    say("every alert resolved, and Alertmanager passed that on")
+
+    # The scrape configuration finds nothing any more.
+    nobody = ("TtmemNoServers", None)
+    (folder / "targets.json").write_text("[]")
+    wait_for("the alert about no servers at all", lambda: prometheus.alerts() == {nobody})
+    wait_for("Alertmanager to pass it on", lambda: ("firing", *nobody) in receiver.heard)
+    (folder / "targets.json").write_text(targets)
+    wait_for("that alert to resolve", lambda: prometheus.alerts() == set())
+    expected.add(nobody)
+    say("without any target TtmemNoServers fires, and resolves with the first")
     unexpected = {heard for heard in receiver.heard if heard[1:] not in expected}
     assert unexpected == set(), unexpected
-    say("every alert resolved, and Alertmanager passed that on")
 
 
 if __name__ == "__main__":

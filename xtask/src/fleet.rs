@@ -1,4 +1,4 @@
-//! `cargo xtask fleet`: Prometheus, Alertmanager and VictoriaMetrics, for real.
+//! `cargo xtask fleet`: Prometheus, Alertmanager, VictoriaMetrics and nginx, for real.
 //!
 //! The rules, alerts, dashboards and examples of `deploy/` and `ttmem fleet` are tried on engines that are started
 //! here, on loopback, against servers with planted causes: `tests/fleet`. The engines are taken out of Debian's
@@ -7,8 +7,10 @@
 use crate::CannotRun;
 use crate::command::{build_for_tests, program, read, root, run as run_command, target_dir};
 use crate::environment::Environment;
-use crate::tool::unpacked;
+use crate::tool::{OPENSSL, unpacked};
+use crate::web;
 use anyhow::bail;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Alerts, figures, dashboards and `ttmem fleet` on running engines.
@@ -34,7 +36,10 @@ fn script(name: &str) -> anyhow::Result<Command> {
             "FLEET_VICTORIA",
             unpacked("victoria-metrics", "victoria-metrics")?,
         ),
+        ("FLEET_NGINX", unpacked("nginx", "nginx")?),
+        ("FLEET_OPENSSL", PathBuf::from("openssl")),
     ];
+    OPENSSL.ensure()?;
     let lay_over = ["--user", "--map-root-user", "--mount", "true"];
     if engines.iter().any(|(_name, path)| path.is_absolute())
         && let Err(error) = read(program("unshare").args(lay_over))
@@ -46,11 +51,14 @@ fn script(name: &str) -> anyhow::Result<Command> {
     }
     let folder = root().join("tests/fleet");
     let environment = Environment::provide("fleet", &folder.join("requirements.txt"))?;
+    let schema = folder.join("schema");
+    web::install(&schema)?;
     build_for_tests()?;
     let mut python = environment.program("python");
     python
         .arg(folder.join(name))
         .envs(engines)
+        .env("FLEET_TSC", schema.join("node_modules/.bin/tsc"))
         .env("TTMEM", target_dir().join("debug/ttmem"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         // Those of whoever runs this are about other servers.

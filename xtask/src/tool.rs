@@ -55,6 +55,8 @@ pub(crate) const SYSTEMD_ANALYZE: Tool = Tool::new("systemd-analyze", "systemd")
 pub(crate) const TMUX: Tool = Tool::new("tmux", "tmux");
 /// The launcher of programs with several ranks.
 pub(crate) const MPIRUN: Tool = Tool::new("mpirun", "openmpi-bin");
+/// Makes certificates for a test.
+pub(crate) const OPENSSL: Tool = Tool::new("openssl", "openssl");
 /// The browser that the page is tried in.
 pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");
 
@@ -66,18 +68,18 @@ pub(crate) fn unpacked(name: &str, package: &str) -> anyhow::Result<PathBuf> {
     }
     let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
     let folder = cache.join(format!("package-{package}"));
-    let path = folder.join("usr/bin").join(name);
-    if !path.is_file()
+    let found = || {
+        let paths = ["usr/bin", "usr/sbin"].map(|place| folder.join(place).join(name));
+        paths.into_iter().find(|path| path.is_file())
+    };
+    if found().is_none()
         && let Err(error) = unpack(package, &folder)
     {
         bail!(CannotRun(format!(
             "{name} is not installed and cannot be had: {error:#}"
         )));
     }
-    if !path.is_file() {
-        bail!("{name} is not in the package {package}");
-    }
-    Ok(path)
+    found().with_context(|| format!("{name} is not in the package {package}"))
 }
 
 /// The path on which programs are looked for, with the folder of one of [`unpacked`] in it.

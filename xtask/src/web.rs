@@ -33,8 +33,7 @@ const SOURCES: [&str; 6] = [
 /// Installs what the page is built with, exactly as locked, and builds it, unless what is there was built of the same:
 /// a page that is newer has the server compiled anew, beside other steps that start it.
 pub(crate) fn build() -> anyhow::Result<()> {
-    require_node()?;
-    install()?;
+    install(&folder())?;
     let mut hasher = DefaultHasher::new();
     for source in SOURCES {
         hash(&folder().join(source), &mut hasher)?;
@@ -109,7 +108,7 @@ fn try_out(words: &[&str], minutes: &str) -> anyhow::Result<()> {
 /// Not a tool that is installed here: distributions have older ones.
 fn require_node() -> anyhow::Result<()> {
     let (major, minor) = NODE;
-    let wanted = format!("the page is built with Node.js {major}.{minor} or newer, with npm");
+    let wanted = format!("this needs Node.js {major}.{minor} or newer, with npm");
     let Ok(version) = read(program("node").arg("--version")) else {
         bail!(CannotRun(format!("{wanted}: there is no node here")));
     };
@@ -121,15 +120,17 @@ fn require_node() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `npm ci`, unless what is installed is what the lock file says.
-fn install() -> anyhow::Result<()> {
-    let lock = fs::read(folder().join("package-lock.json")).context("no package-lock.json")?;
-    let stamp = folder().join("node_modules/.ttmem-lock");
+/// `npm ci` in a folder, unless what is installed is what its lock file says.
+pub(crate) fn install(folder: &Path) -> anyhow::Result<()> {
+    require_node()?;
+    let lock = fs::read(folder.join("package-lock.json")).context("no package-lock.json")?;
+    let stamp = folder.join("node_modules/.ttmem-lock");
     if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
         return Ok(());
     }
     // What is installed runs no scripts of its own.
-    run_command(npm().args(["ci", "--ignore-scripts"]))?;
+    let mut npm = program("npm");
+    run_command(npm.current_dir(folder).args(["ci", "--ignore-scripts"]))?;
     fs::write(&stamp, lock).with_context(|| format!("cannot write {}", stamp.display()))
 }
 

@@ -56,7 +56,7 @@ pub struct HttpUrl {
 
 /// A machine, by name or by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Host {
+pub(crate) enum Host {
     Name(String),
     Number(IpAddr),
 }
@@ -86,6 +86,10 @@ impl HttpUrl {
             Host::Name(name) => format!("{name}:{}", self.port),
             Host::Number(number) => SocketAddr::new(*number, self.port).to_string(),
         }
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The addresses of the host, of which there is one if it was given as a number.

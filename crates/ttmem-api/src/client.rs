@@ -13,7 +13,7 @@ mod target;
 mod tests;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use connection::Deadline;
 pub use error::ApiRequestError;
@@ -42,6 +42,8 @@ pub struct ApiClient {
     token: Option<Token>,
     at: Option<Timestamp>,
     timeout: Duration,
+    /// When every answer has to be there, however many are asked for until then.
+    end: Option<Instant>,
     body_limit_bytes: u64,
 }
 
@@ -58,6 +60,7 @@ impl ApiClient {
             token: None,
             at: None,
             timeout: DEFAULT_TIMEOUT,
+            end: None,
             body_limit_bytes: DEFAULT_BODY_LIMIT_BYTES,
         }
     }
@@ -67,6 +70,12 @@ impl ApiClient {
     pub fn with_token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
+    }
+
+    /// Whether a token is shown.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Asks for documents of an instant of the server's recording; for those of now with `None`.
@@ -83,6 +92,18 @@ impl ApiClient {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
         self
+    }
+
+    /// Gives up on every request at an instant, whatever arrived until then.
+    #[must_use]
+    pub(crate) fn until(mut self, end: Instant) -> Self {
+        self.end = Some(end);
+        self
+    }
+
+    /// Whether that instant has passed.
+    pub(crate) fn is_late(&self) -> bool {
+        self.end.is_some_and(|end| end <= Instant::now())
     }
 
     /// Changes how large an answer may be.

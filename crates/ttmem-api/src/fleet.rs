@@ -4,6 +4,7 @@
 
 mod ask;
 mod queries;
+mod values;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,10 @@ pub struct Fleet {
     pub devices: Vec<FleetDevice>,
     /// What the figures of the week are from.
     pub week_source: WeekSource,
+    /// Values that were left out because no server can have exposed them, such as -1 devices.
+    pub impossible_values: u64,
+    /// The first of them, of which host, and what was asked.
+    pub impossible_example: Option<String>,
 }
 
 /// What the figures of a week are worked out from.
@@ -46,6 +51,8 @@ pub enum WeekSource {
     RecordingRules,
     /// All samples of the week, because there are no recording rules: slow for many hosts.
     Samples,
+    /// All samples of the week, because the recording rules are loaded and have recorded nothing yet.
+    RulesWithoutValues,
 }
 
 /// Something that is wrong on a host.

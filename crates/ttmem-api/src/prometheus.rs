@@ -1,12 +1,12 @@
 //! Asking a Prometheus, or whatever answers like one, for the values of an expression.
 //!
-//! Only instant queries (`/api/v1/query`) over plain HTTP, through the same blocking client as the read API. What
-//! answers is not our server: the size is bounded, values are numbers, labels are cut and lose every character that
-//! could deceive a reader, and labels that nobody here knows are not kept.
+//! Instant queries (`/api/v1/query`) and the names of recording rules (`/api/v1/rules`) over plain HTTP, through the same
+//! blocking client as the read API. What answers is not our server: size and time are bounded, values are numbers, labels
+//! are cut and lose every character that could deceive a reader, and labels that nobody here knows are not kept.
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Deserializer};
 
@@ -16,6 +16,9 @@ use crate::{Address, ApiClient, ApiRequestError, HttpUrl, ParseHttpUrlError, Tok
 
 /// A query over a week of a large fleet takes its time; Prometheus gives up after two minutes by itself.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// All questions about a fleet together: whoever waits at a terminal is told that it takes too long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Room for some 100,000 samples.
 const ANSWER_LIMIT_BYTES: u64 = 32 * 1024 * 1024;
@@ -88,6 +91,25 @@ pub enum PrometheusError {
         reason: String,
         query: String,
     },
+    /// Something else listens there.
+    #[error("{url} does not answer like Prometheus ({code} to {path}){}", hint(*code))]
+    NotPrometheus {
+        url: PrometheusUrl,
+        path: String,
+        code: u16,
+    },
+    #[error("{url} did not answer everything within {after:?}")]
+    Slow { url: PrometheusUrl, after: Duration },
+}
+
+/// What a code most often means where no reason came with it.
+const fn hint(code: u16) -> &'static str {
+    match code {
+        401 | 403 => ": it may ask for a token, see --prometheus-token-file",
+        404 => ": its URL may have a path",
+        502..=504 => ": it may be starting, or the proxy before it does not reach it",
+        _other => "",
+    }
 }
 
 /// A Prometheus that is asked; holds no connection.
@@ -95,6 +117,7 @@ pub enum PrometheusError {
 pub struct Prometheus {
     client: ApiClient,
     url: PrometheusUrl,
+    patience: Duration,
 }
 
 /// A value of an expression, and of what it is.
@@ -162,13 +185,37 @@ struct VectorSample {
     value: (f64, String),
 }
 
+#[derive(Deserialize)]
+struct RuleAnswer {
+    data: RuleGroups,
+}
+
+#[derive(Deserialize)]
+struct RuleGroups {
+    groups: Vec<RuleGroup>,
+}
+
+#[derive(Deserialize)]
+struct RuleGroup {
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    name: String,
+}
+
 impl Prometheus {
     #[must_use]
     pub fn at(url: PrometheusUrl) -> Self {
         let client = ApiClient::at(url.server.clone())
             .with_timeout(TIMEOUT)
             .with_body_limit(ANSWER_LIMIT_BYTES);
-        Self { client, url }
+        Self {
+            client,
+            url,
+            patience: PATIENCE,
+        }
     }
 
     /// Shows a token with every query.
@@ -183,6 +230,20 @@ impl Prometheus {
         &self.url
     }
 
+    /// The same with one deadline for everything that is asked of it from now on.
+    pub(crate) fn hurried(&self) -> Self {
+        let mut hurried = self.clone();
+        let end = Instant::now() + self.patience;
+        hurried.client = hurried.client.until(end);
+        hurried
+    }
+
+    #[cfg(test)]
+    fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// The time that it has, in seconds since 1970: what follows is asked of this one moment.
     pub(crate) fn now(&self) -> Result<f64, PrometheusError> {
         match self.ask("time()", None)? {
@@ -195,7 +256,7 @@ impl Prometheus {
         }
     }
 
-    /// The values of an expression at a moment; those that are no numbers are left out.
+    /// The values of an expression at a moment, NaN and infinities as well.
     pub(crate) fn query(&self, query: &str, time: f64) -> Result<Vec<Sample>, PrometheusError> {
         let Data::Vector(samples) = self.ask(query, Some(time))? else {
             return Err(self.malformed(format!("`{query}` gives no list")));
@@ -203,23 +264,29 @@ impl Prometheus {
         let mut found = Vec::with_capacity(samples.len());
         for sample in samples {
             let value = self.number(query, &sample.value.1)?;
-            // A division of nothing by nothing says that something is not known.
-            if value.is_finite() {
-                let labels = sample.metric;
-                found.push(Sample { labels, value });
-            }
+            let labels = sample.metric;
+            found.push(Sample { labels, value });
         }
         Ok(found)
+    }
+
+    /// Whether it has a recording rule of this name, evaluated or not. Not everything that answers queries knows of rules:
+    /// no answer is a no.
+    pub(crate) fn has_rule(&self, name: &str) -> Result<bool, PrometheusError> {
+        let path = format!("{}/api/v1/rules", self.url.prefix);
+        let (code, body) = self.answer(&with_query(&path, &[("type", "record")]))?;
+        let Ok(RuleAnswer { data }) = serde_json::from_slice(&body) else {
+            return Ok(false);
+        };
+        let mut rules = data.groups.iter().flat_map(|group| &group.rules);
+        Ok(code == 200 && rules.any(|rule| rule.name == name))
     }
 
     fn ask(&self, query: &str, time: Option<f64>) -> Result<Data, PrometheusError> {
         let path = format!("{}/api/v1/query", self.url.prefix);
         let time = time.map(|time| format!("{time:.3}"));
         let target = with_query(&path, &[("query", Some(query.to_owned())), ("time", time)]);
-        let (code, body) = self
-            .client
-            .any_answer(&target)
-            .map_err(PrometheusError::Request)?;
+        let (code, body) = self.answer(&target)?;
         let refused = |reason: String| PrometheusError::Refused {
             server: self.client.server().clone(),
             code,
@@ -230,9 +297,23 @@ impl Prometheus {
             Ok(Answer::Success { data }) if code == 200 => Ok(data),
             Ok(Answer::Error { error }) => Err(refused(printable(&error))),
             Ok(Answer::Success { .. }) => Err(refused("no reason given".to_owned())),
-            Err(_) if code != 200 => Err(refused("no reason given".to_owned())),
-            Err(error) => Err(self.malformed(format!("unexpected answer: {error}"))),
+            Err(_) => Err(PrometheusError::NotPrometheus {
+                url: self.url.clone(),
+                path,
+                code,
+            }),
         }
+    }
+
+    fn answer(&self, target: &str) -> Result<(u16, Vec<u8>), PrometheusError> {
+        let answer = self.client.any_answer(target);
+        answer.map_err(|error| match error {
+            ApiRequestError::Timeout { .. } if self.client.is_late() => PrometheusError::Slow {
+                url: self.url.clone(),
+                after: self.patience,
+            },
+            other => PrometheusError::Request(other),
+        })
     }
 
     fn number(&self, query: &str, text: &str) -> Result<f64, PrometheusError> {

@@ -4,9 +4,10 @@ use crate::commands::reach::NoServer;
 use crate::output::PrintError;
 use crate::run::StartChildError;
 use crate::wait::StillHeld;
+use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
-use ttmem_api::{ApiRequestError, PrometheusError};
+use ttmem_api::{ApiRequestError, PrometheusError, is_deceptive};
 use ttmem_server::socket::BindSocketError;
 use ttmem_server::{ListenError, StartServerError};
 
@@ -83,10 +84,44 @@ pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     };
     let code = code_of(&error);
     if code != OK {
-        // Whoever closed standard error does not want to know.
-        let _closed = writeln!(std::io::stderr(), "ttmem: {error:#}");
+        say(format_args!("{error:#}"));
     }
     ExitCode::from(code)
+}
+
+/// Prints why a command line was not understood, or the help that it asked for, and returns the exit code.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    let plain = error.render().to_string();
+    let shown = visible(&plain);
+    // Whoever closed the stream does not want to know.
+    let _closed = if shown == plain {
+        error.print()
+    } else {
+        // Words of the command line are quoted; colours would be among what is made visible.
+        write!(std::io::stderr(), "{shown}")
+    };
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Says something on standard error, where every message of ours goes: names of files and words of the command line are
+/// part of them, and must not drive the terminal.
+pub(crate) fn say(what: impl Display) {
+    let text = visible(&what.to_string());
+    // Whoever closed standard error does not want to know.
+    let _closed = writeln!(std::io::stderr(), "ttmem: {}", text.trim_end());
+}
+
+/// The same text with deceptive characters as escapes. Lines stay lines.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if sign != '\n' && is_deceptive(sign) {
+            shown.extend(sign.escape_unicode());
+        } else {
+            shown.push(sign);
+        }
+    }
+    shown
 }
 
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
@@ -114,6 +149,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     let of_prometheus = match error.downcast_ref::<PrometheusError>() {
         Some(PrometheusError::Request(error)) => Some(error),
+        Some(PrometheusError::Slow { .. }) => return NO_SERVER,
         _other => None,
     };
     if let Some(error) = error.downcast_ref::<ApiRequestError>().or(of_prometheus) {
@@ -144,6 +180,13 @@ mod tests {
 
     fn broken() -> io::Error {
         io::ErrorKind::BrokenPipe.into()
+    }
+
+    #[test]
+    fn what_would_drive_a_terminal_is_visible_and_lines_stay_lines() {
+        let text = "cannot read a\u{1b}[31m\r\u{202e}\u{9b}ü:\nno such file";
+        let shown = r"cannot read a\u{1b}[31m\u{d}\u{202e}\u{9b}ü:".to_owned() + "\nno such file";
+        assert_eq!(visible(text), shown);
     }
 
     #[test]

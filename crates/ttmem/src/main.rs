@@ -35,7 +35,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match cli::Cli::parsed(std::env::args_os()) {
         Ok((cli, matches)) => exit::report(configured(cli, &matches)),
-        Err(not_understood) => not_understood.exit(),
+        Err(not_understood) => exit::report_usage(&not_understood),
     }
 }
 

@@ -31,23 +31,43 @@ type Way = (typeof WAYS)[number][0];
 
 const way = (param: string | undefined): Way => WAYS.find(([name]) => name === param)?.[0] ?? "each";
 
-/** Processes that have one value of a label. */
+/** Processes that have one value of a label; of a rank, those of one job: every job has a rank 0. */
 export interface Group {
+  job: string | null;
   value: string | null;
   processes: Process[];
 }
 
-/** Processes by a label, the group that holds most first; those without it last. */
+const valueOf = (process: Process, label: string): string | null =>
+  Object.entries(process.labels ?? {}).find(([name]) => name === label)?.[1] ?? null;
+
+/** 2 before 10, and what is not there first. */
+const inOrder = (one: string | null, other: string | null): number => (one ?? "").localeCompare(other ?? "", "en", { numeric: true });
+
+/** Processes by a label, those without it last: ranks in their order, of others the group that holds most first. */
 export function grouped(processes: Process[], label: string): Group[] {
-  const groups = new Map<string | null, Process[]>();
+  const groups = new Map<string, Group>();
   for (const process of processes) {
-    const value = Object.entries(process.labels ?? {}).find(([name]) => name === label)?.[1] ?? null;
-    groups.set(value, [...(groups.get(value) ?? []), process]);
+    const value = valueOf(process, label);
+    const job = label === "rank" && value !== null ? valueOf(process, "job") : null;
+    const key = JSON.stringify([job, value]);
+    const group = groups.get(key) ?? { job, value, processes: [] };
+    groups.set(key, group);
+    group.processes.push(process);
   }
   const held = (group: Group) => group.processes.reduce((sum, process) => sum + dram(process), 0);
-  const all = [...groups].map(([value, members]) => ({ value, processes: members }));
-  return all.sort((one, other) => Number(one.value === null) - Number(other.value === null) || held(other) - held(one));
+  const order = (one: Group, other: Group) =>
+    label === "rank" ? inOrder(one.job, other.job) || inOrder(one.value, other.value) : held(other) - held(one);
+  return [...groups.values()].sort((one, other) => Number(one.value === null) - Number(other.value === null) || order(one, other));
 }
+
+/** A group as it is shown, which is also what finds its processes. */
+const named = (job: string | null, label: string, value: string): string => `${job === null ? "" : `job ${job} `}${label} ${value}`;
+
+const rankOf = (process: Process): string | null => {
+  const rank = valueOf(process, "rank");
+  return rank === null ? null : named(valueOf(process, "job"), "rank", rank);
+};
 
 /** What a process says of where it runs, in a line. */
 const labelsOf = (process: Process): string | null => {
@@ -86,12 +106,12 @@ export class Processes implements View {
     this.groups = new Table<Group>(
       "processes by what they say of where they run",
       [
-        { title: "GROUP", grows: true, text: (group) => (group.value === null ? `no ${this.label}` : `${this.label} ${group.value}`) },
+        { title: "GROUP", grows: true, text: (group) => (group.value === null ? `no ${this.label}` : named(group.job, this.label, group.value)) },
         { title: "PROCESSES", numeric: true, text: (group) => count(group.processes.length) },
         { title: "DRAM", numeric: true, text: (group) => bytes(sum(group, (on) => on.dram_bytes)) },
         { title: "L1 BUFFERS", numeric: true, text: (group) => bytes(sum(group, (on) => on.l1_bytes)) },
       ],
-      (group) => this.context().set({ params: { find: group.value === null ? null : `${this.label} ${group.value}` } }),
+      (group) => this.context().set({ params: { find: group.value === null ? null : named(group.job, this.label, group.value) } }),
     );
     this.grouping = panel("Groups", this.groups.element);
     this.list = panel("Processes", this.table.element);
@@ -115,7 +135,7 @@ export class Processes implements View {
   render({ snapshot, params }: Context): void {
     if (!snapshot) return;
     const all = byDram(snapshot.processes);
-    const shown = all.filter((each) => finds(params["find"], each.pid, each.name, each.host?.command, each.host?.user, labelsOf(each)));
+    const shown = all.filter((each) => finds(params["find"], each.pid, each.name, each.host?.command, each.host?.user, labelsOf(each), rankOf(each)));
     const by = way(params["by"]);
     const labelled = all.some((each) => each.labels?.["job"] !== undefined || each.labels?.["rank"] !== undefined);
     this.toolbar.element.hidden = !labelled && by === "each";

@@ -352,8 +352,13 @@ describe("processes by what they say of where they run", () => {
     const all = [process(1, 5, { job: "a" }), process(2, 50), process(3, 7, { job: "b", rank: "0" }), process(4, 1, { job: "a", rank: "1" })];
     const pids = (label: string) => grouped(all, label).map((group) => [group.value, group.processes.map((each) => each.pid)]);
     expect(pids("job")).toEqual([["b", [3]], ["a", [1, 4]], [null, [2]]]);
-    expect(pids("rank")).toEqual([["0", [3]], ["1", [4]], [null, [1, 2]]]);
+    expect(pids("rank")).toEqual([["1", [4]], ["0", [3]], [null, [1, 2]]]);
     expect(grouped([], "job")).toEqual([]);
+  });
+
+  test("a rank is one of its job, and ten comes after two", () => {
+    const all = [["10", "10"], ["10", "2"], ["9", "2"]].map(([job = "", rank = ""], place) => process(place, 1, { job, rank }));
+    expect(grouped(all, "rank").map((group) => [group.job, group.value])).toEqual([["9", "2"], ["10", "2"], ["10", "10"]]);
   });
 
   test("a label named as something that every object has is no group of its own", () => {

@@ -92,12 +92,12 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Lets a single read take so long, and all reads from now on so many times that.
-    pub(super) fn new(connection: Connection, timeout: Duration, times: u32) -> Self {
+    /// Lets a single read take so long, and all reads from now on so long together.
+    pub(super) fn new(connection: Connection, timeout: Duration, all: Duration) -> Self {
         Self {
             connection,
             timeout,
-            end: Instant::now() + timeout * times,
+            end: Instant::now() + all,
         }
     }
 

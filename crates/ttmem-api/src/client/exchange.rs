@@ -1,6 +1,7 @@
 //! One request and its answer: sent, read, decoded, and every failure named.
 
 use std::io::{self, BufReader, Write};
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -114,10 +115,14 @@ impl ApiClient {
         target: &str,
         limit_bytes: u64,
     ) -> Result<(u16, Body<BufReader<Deadline>>), ApiRequestError> {
-        let mut connection = Connection::open(&self.server, self.timeout)
+        if self.is_late() {
+            return Err(self.transport(io::ErrorKind::TimedOut.into()));
+        }
+        let mut connection = Connection::open(&self.server, self.within_end(self.timeout))
             .map_err(|source| self.not_connected(source))?;
         let sent = connection.write_all(self.request(method, target).as_bytes());
-        let answer = Deadline::new(connection, self.timeout, ANSWER_TIMEOUTS);
+        let all = self.within_end(self.timeout * ANSWER_TIMEOUTS);
+        let answer = Deadline::new(connection, self.timeout, all);
         let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
         // A server that is full answers and closes without reading: its reason is worth more
         // than our broken pipe.
@@ -131,6 +136,13 @@ impl ApiClient {
             _refusal => self.body_limit_bytes,
         };
         Ok((code, Body::new(answer, framing, limit_bytes)))
+    }
+
+    /// A time, or what is left until the end; never zero, which would mean "for ever".
+    fn within_end(&self, time: Duration) -> Duration {
+        let Some(end) = self.end else { return time };
+        let left = end.saturating_duration_since(Instant::now());
+        time.min(left).max(Duration::from_millis(1))
     }
 
     /// The text of a request.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::queries::{self, Figures, ROWS};
+use super::values::{Asked, Values};
 use super::{Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, WeekSource};
 use crate::prometheus::{Labels, Sample};
 use crate::{MemoryClass, Prometheus, PrometheusError, SCHEMA, Timestamp};
@@ -13,42 +14,64 @@ const NANOS_PER_SECOND: f64 = 1e9;
 impl Fleet {
     /// Asks a Prometheus for everything, at one moment of its clock.
     pub fn ask(prometheus: &Prometheus) -> Result<Self, PrometheusError> {
+        let prometheus = &prometheus.hurried();
         let now = prometheus.now()?;
-        let mut fleet = Self::made(now, |query| prometheus.query(query, now))?;
+        let rules = || prometheus.has_rule(queries::RECORDED_NAME);
+        let mut fleet = Self::made(now, |query| prometheus.query(query, now), rules)?;
         fleet.prometheus = prometheus.url().to_string();
         Ok(fleet)
     }
 
-    /// Makes the document of what each query gives.
+    /// Makes the document of what each query gives, and of whether the recording rules are loaded.
     pub(super) fn made<E>(
         now: f64,
-        mut ask: impl FnMut(&str) -> Result<Vec<Sample>, E>,
+        ask: impl FnMut(&str) -> Result<Vec<Sample>, E>,
+        has_rules: impl FnOnce() -> Result<bool, E>,
     ) -> Result<Self, E> {
+        let mut asked = Asked::new(ask);
         let mut hosts = Hosts::default();
         // Who has the rules has recorded this of every host that answers.
-        let recorded = ask(queries::RECORDED.used)?;
-        let (figures, source) = if recorded.is_empty() {
-            (queries::EXPOSED, WeekSource::Samples)
-        } else {
+        let recorded = asked.samples(queries::RECORDED.used, Values::Share(0.0))?;
+        let (figures, source) = if !recorded.is_empty() {
             (queries::RECORDED, WeekSource::RecordingRules)
+        } else if has_rules()? {
+            (queries::EXPOSED, WeekSource::RulesWithoutValues)
+        } else {
+            (queries::EXPOSED, WeekSource::Samples)
         };
-        for sample in ask(queries::UP)? {
+        for sample in asked.samples(queries::UP, Values::Exactly(1.0))? {
             hosts.of(&sample).is_up = true;
         }
         let mut problems = Vec::new();
-        for sample in ask(queries::ABSENT)? {
+        for sample in asked.samples(queries::ABSENT, Values::Exactly(0.0))? {
             hosts.of(&sample).is_up = false;
             problems.push(problem(FleetProblemKind::Absent, &sample));
         }
         let mut cut = false;
-        for (query, kind) in [
-            (queries::FAILING, FleetProblemKind::Failing),
-            (figures.full, FleetProblemKind::Full),
-            (figures.in_pieces, FleetProblemKind::Fragmented),
-            (queries::GROWING, FleetProblemKind::Growing),
-            (queries::INCOMPLETE, FleetProblemKind::Incomplete),
+        for (query, values, kind) in [
+            (
+                queries::FAILING,
+                Values::SomeIncrease,
+                FleetProblemKind::Failing,
+            ),
+            (figures.full, Values::Share(0.95), FleetProblemKind::Full),
+            (
+                figures.in_pieces,
+                Values::Share(0.75),
+                FleetProblemKind::Fragmented,
+            ),
+            (
+                queries::GROWING,
+                Values::Whole(1),
+                FleetProblemKind::Growing,
+            ),
+            (
+                queries::INCOMPLETE,
+                Values::Whole(1),
+                FleetProblemKind::Incomplete,
+            ),
         ] {
-            let found = ask(query)?;
+            let found = asked.samples(query, values)?;
             cut |= found.len() >= ROWS;
             for sample in found {
                 let host = hosts.of(&sample);
@@ -64,9 +87,11 @@ impl Fleet {
                 problems.push(problem(kind, &sample));
             }
         }
-        hosts.figures(&mut ask, &figures)?;
-        hosts.week(&mut ask, &figures, source)?;
-        let devices = ask(figures.fullest)?;
+        hosts.figures(&mut asked, &figures)?;
+        hosts.week(&mut asked, &figures, source)?;
+        let mut devices = asked.samples(figures.fullest, Values::Share(0.0))?;
+        devices.sort_by(|one, other| other.value.total_cmp(&one.value));
+        let jobs = jobs(&mut asked, source)?;
         problems.sort_by(|one, other| {
             let rank = |problem: &FleetProblem| (problem.kind, problem.instance.clone());
             // Of one kind the worst first.
@@ -82,11 +107,13 @@ impl Fleet {
             devices_known: { hosts.0.values() }
                 .fold(0, |sum, host| sum.saturating_add(host.devices)),
             hosts: hosts.in_order(&problems),
-            jobs: jobs(&mut ask, source)?,
+            jobs,
             devices: devices.iter().filter_map(device).collect(),
             problems,
             problems_cut: cut,
             week_source: source,
+            impossible_values: asked.impossible,
+            impossible_example: asked.impossible_example,
         })
     }
 }
@@ -105,20 +132,20 @@ impl Hosts {
 
     fn figures<E>(
         &mut self,
-        ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+        asked: &mut Asked<impl FnMut(&str) -> Result<Vec<Sample>, E>>,
         figures: &Figures,
     ) -> Result<(), E> {
-        for sample in ask(queries::DEVICES)? {
+        for sample in asked.samples(queries::DEVICES, Values::Whole(0))? {
             self.of(&sample).devices = count(sample.value);
         }
-        for sample in ask(figures.charged)? {
+        for sample in asked.samples(figures.charged, Values::Whole(0))? {
             self.of(&sample).dram_charged_bytes = Some(count(sample.value));
         }
-        for sample in ask(figures.capacity)? {
+        for sample in asked.samples(figures.capacity, Values::Whole(0))? {
             self.of(&sample).dram_capacity_bytes = Some(count(sample.value));
         }
-        for sample in ask(figures.used)? {
-            let share = Some(share(sample.value));
+        for sample in asked.samples(figures.used, Values::Share(0.0))? {
+            let share = Some(sample.value);
             let host = self.of(&sample);
             match &*sample.labels.class {
                 "dram" => host.dram_used = share,
@@ -126,13 +153,13 @@ impl Hosts {
                 _other => {}
             }
         }
-        for sample in ask(figures.fragmented)? {
-            self.of(&sample).dram_fragmented = Some(share(sample.value));
+        for sample in asked.samples(figures.fragmented, Values::Share(0.0))? {
+            self.of(&sample).dram_fragmented = Some(sample.value);
         }
-        for sample in ask(figures.grown_hour)? {
+        for sample in asked.samples(figures.grown_hour, Values::Difference)? {
             self.of(&sample).dram_grown_hour_bytes = Some(difference(sample.value));
         }
-        for sample in ask(queries::GROWING_COUNT)? {
+        for sample in asked.samples(queries::GROWING_COUNT, Values::Whole(0))? {
             self.of(&sample).growing_processes = count(sample.value);
         }
         Ok(())
@@ -141,17 +168,17 @@ impl Hosts {
     /// The figures of the week; what was in pieces is known where it was recorded.
     fn week<E>(
         &mut self,
-        ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+        asked: &mut Asked<impl FnMut(&str) -> Result<Vec<Sample>, E>>,
         figures: &Figures,
         source: WeekSource,
     ) -> Result<(), E> {
         if source == WeekSource::RecordingRules {
-            for sample in ask(queries::RECORDED_FRAGMENTED_WEEK)? {
-                self.of(&sample).dram_fragmented_week = Some(share(sample.value));
+            for sample in asked.samples(queries::RECORDED_FRAGMENTED_WEEK, Values::Share(0.0))? {
+                self.of(&sample).dram_fragmented_week = Some(sample.value);
             }
         }
-        for sample in ask(figures.used_week)? {
-            let share = Some(share(sample.value));
+        for sample in asked.samples(figures.used_week, Values::Share(0.0))? {
+            let share = Some(sample.value);
             let host = self.of(&sample);
             match &*sample.labels.class {
                 "dram" => host.dram_used_week = share,
@@ -159,10 +186,10 @@ impl Hosts {
                 _other => {}
             }
         }
-        for sample in ask(figures.grown_week)? {
+        for sample in asked.samples(figures.grown_week, Values::Difference)? {
             self.of(&sample).dram_grown_week_bytes = Some(difference(sample.value));
         }
-        for sample in ask(queries::FAILED_WEEK)? {
+        for sample in asked.samples(queries::FAILED_WEEK, Values::Increase)? {
             self.of(&sample).failures_week = Some(count(sample.value));
         }
         Ok(())
@@ -188,12 +215,12 @@ impl Hosts {
 }
 
 fn jobs<E>(
-    ask: &mut impl FnMut(&str) -> Result<Vec<Sample>, E>,
+    asked: &mut Asked<impl FnMut(&str) -> Result<Vec<Sample>, E>>,
     week: WeekSource,
 ) -> Result<Vec<FleetJob>, E> {
     let mut jobs: BTreeMap<(String, String), FleetJob> = BTreeMap::new();
     let key = |labels: &Labels| (labels.workload.clone(), labels.user.clone());
-    for sample in ask(queries::JOBS)? {
+    for sample in asked.samples(queries::JOBS, Values::Whole(0))? {
         let job = jobs.entry(key(&sample.labels)).or_insert_with(|| FleetJob {
             job: sample.labels.workload.clone(),
             user: known(&sample.labels.user),
@@ -205,18 +232,18 @@ fn jobs<E>(
             _other => {}
         }
     }
-    for sample in ask(queries::JOB_HOSTS)? {
+    for sample in asked.samples(queries::JOB_HOSTS, Values::Whole(0))? {
         if let Some(job) = jobs.get_mut(&key(&sample.labels)) {
             job.hosts = count(sample.value);
         }
     }
-    for sample in ask(queries::JOB_GROWTH)? {
+    for sample in asked.samples(queries::JOB_GROWTH, Values::Whole(0))? {
         if let Some(job) = jobs.get_mut(&key(&sample.labels)) {
             job.grows_per_mark_bytes = Some(count(sample.value));
         }
     }
     if week == WeekSource::RecordingRules {
-        for sample in ask(queries::RECORDED_JOB_WEEK)? {
+        for sample in asked.samples(queries::RECORDED_JOB_WEEK, Values::Whole(0))? {
             if let Some(job) = jobs.get_mut(&key(&sample.labels)) {
                 job.dram_week_bytes = Some(count(sample.value));
             }
@@ -246,7 +273,7 @@ fn device(sample: &Sample) -> Option<FleetDevice> {
         instance: sample.labels.instance.clone(),
         device: sample.labels.device.clone(),
         class: class(&sample.labels.class)?,
-        used: share(sample.value),
+        used: sample.value,
     })
 }
 
@@ -262,11 +289,6 @@ fn class(label: &str) -> Option<MemoryClass> {
 
 fn known(label: &str) -> Option<String> {
     (!label.is_empty()).then(|| label.to_owned())
-}
-
-/// A share is never above the whole, whatever is answered.
-fn share(value: f64) -> f64 {
-    value.clamp(0.0, 1.0)
 }
 
 /// A count or a size: `increase` gives parts of one, and nobody's memory is beyond 64 bits.

@@ -28,6 +28,9 @@ pub(super) struct Figures {
     pub(super) used_week: &'static str,
 }
 
+/// The name of the rule that [`RECORDED`] has shares of.
+pub(super) const RECORDED_NAME: &str = "instance_class:ttmem_used:max_ratio";
+
 /// Of the recording rules.
 pub(super) const RECORDED: Figures = Figures {
     charged: r#"sum by (instance) (instance_class:ttmem_charged_bytes:sum{class="dram"})"#,

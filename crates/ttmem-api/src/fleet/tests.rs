@@ -26,13 +26,12 @@ fn sample(words: &[(&str, &str)], value: f64) -> Sample {
 
 /// The document of a Prometheus that has these answers and no others.
 fn made(answers: &[(&str, Vec<Sample>)]) -> Fleet {
-    let fleet = Fleet::made(1.0e9, |query| {
+    let ask = |query: &str| {
         let answer = answers.iter().find(|(asked, _)| *asked == query);
         Ok::<_, Infallible>(answer.map_or_else(Vec::new, |(_, samples)| samples.clone()))
-    });
-    match fleet {
-        Ok(fleet) => fleet,
-    }
+    };
+    let Ok(fleet) = Fleet::made(1.0e9, ask, || Ok(false));
+    fleet
 }
 
 #[test]
@@ -66,7 +65,7 @@ fn the_worst_problem_and_its_host_come_first() {
         (queries::EXPOSED.full, vec![full]),
         (
             queries::EXPOSED.used,
-            vec![used("idle:1", 0.1), used("busy:1", 0.5), used(sick, 1.2)],
+            vec![used("idle:1", 0.1), used("busy:1", 0.5), used(sick, 1.0)],
         ),
     ]);
     let kinds: Vec<FleetProblemKind> = fleet.problems.iter().map(|each| each.kind).collect();
@@ -124,31 +123,77 @@ fn jobs_are_put_together_of_their_classes() {
 }
 
 #[test]
-fn absurd_figures_are_bounded() {
-    let at = [("instance", "a:1")];
-    let fleet = made(&[
-        (queries::EXPOSED.charged, vec![sample(&at, -7.0)]),
-        (queries::EXPOSED.capacity, vec![sample(&at, 1e300)]),
-        (queries::EXPOSED.grown_hour, vec![sample(&at, -1e300)]),
-        (
-            queries::EXPOSED.full,
-            vec![sample(&[("instance", "a:1"), ("class", "new")], 0.99)],
-        ),
-    ]);
-    let host = &fleet.hosts[0];
-    assert_eq!(host.dram_charged_bytes, Some(0));
-    assert_eq!(host.dram_capacity_bytes, Some(u64::MAX));
-    assert_eq!(host.dram_grown_hour_bytes, Some(i64::MIN));
+fn what_cannot_be_is_left_out_and_said_once() {
+    let at = |value| vec![sample(&[("instance", "a:1"), ("class", "dram")], value)];
+    let answers = [
+        (queries::UP, at(1.0)),
+        (queries::DEVICES, at(0.97)),
+        (queries::EXPOSED.charged, at(-7.0)),
+        (queries::EXPOSED.capacity, at(1e300)),
+        (queries::EXPOSED.used, at(1.2)),
+        (queries::EXPOSED.fragmented, at(f64::NAN)),
+        (queries::EXPOSED.grown_hour, at(-1e300)),
+        (queries::FAILED_WEEK, at(f64::INFINITY)),
+        (queries::FAILING, at(-1.0)),
+        (queries::EXPOSED.full, at(0.3)),
+        (queries::GROWING, at(0.97)),
+        (queries::INCOMPLETE, at(0.97)),
+        (queries::ABSENT, at(1.0)),
+    ];
+    let fleet = made(&answers);
+    let host = FleetHost {
+        instance: "a:1".to_owned(),
+        is_up: true,
+        ..FleetHost::default()
+    };
+    assert_eq!(fleet.hosts, [host]);
+    assert_eq!(fleet.problems, []);
+    assert_eq!(fleet.impossible_values, answers.len() as u64 - 1);
+    let example = fleet.impossible_example.unwrap();
+    assert!(example.starts_with("1.0 of a:1 for `max"), "{example}");
+    // An unknown class is no reason to be silent about a problem.
+    let full = sample(&[("instance", "a:1"), ("class", "new")], 0.99);
+    let fleet = made(&[(queries::EXPOSED.full, vec![full])]);
     assert_eq!(fleet.problems[0].class, None);
+    assert_eq!(fleet.impossible_values, 0);
 }
 
 #[test]
-fn values_that_nothing_can_have_overflow_nowhere() {
+fn a_server_that_two_scrape_jobs_know_has_each_line_once() {
+    let of = |value| {
+        let labels = [("instance", "a:1"), ("device", "0"), ("class", "dram")];
+        sample(&labels, value)
+    };
+    let growing = |value| sample(&[("instance", "a:1"), ("pid", "7")], value);
+    let fleet = made(&[
+        (queries::EXPOSED.full, vec![of(0.96), of(0.97)]),
+        (queries::EXPOSED.fullest, vec![of(0.97), of(0.96)]),
+        (queries::GROWING, vec![growing(5.0), growing(5.0)]),
+    ]);
+    let problems: Vec<(FleetProblemKind, f64)> = { fleet.problems.iter() }
+        .map(|it| (it.kind, it.value))
+        .collect();
+    use FleetProblemKind::{Full, Growing};
+    assert_eq!(problems, [(Full, 0.97), (Growing, 5.0)]);
+    assert_eq!(fleet.devices.len(), 1);
+}
+
+#[test]
+fn rules_that_recorded_nothing_yet_are_not_missing() {
+    let nothing = |_query: &str| Ok::<_, Infallible>(Vec::new());
+    let Ok(fleet) = Fleet::made(1.0e9, nothing, || Ok(true));
+    assert_eq!(fleet.week_source, WeekSource::RulesWithoutValues);
+}
+
+#[test]
+fn the_largest_values_overflow_nowhere() {
     let everything = |_query: &str| {
-        let of = |instance| sample(&[("instance", instance), ("class", "dram")], 1e308);
+        let of = |instance| {
+            let labels = [("instance", instance), ("class", "dram")];
+            sample(&labels, 9.223_372_036_854_775e18)
+        };
         Ok::<_, Infallible>(vec![of("one:1"), of("two:1"), of("one:1")])
     };
-    let Ok(fleet) = Fleet::made(1.0e9, everything);
-    assert_eq!(fleet.devices_known, u64::MAX);
-    assert!(fleet.hosts.iter().all(|host| host.failures == u64::MAX));
+    let Ok(fleet) = Fleet::made(1.0e9, everything, || Ok(true));
+    assert!(fleet.devices_known > i64::MAX.unsigned_abs());
 }

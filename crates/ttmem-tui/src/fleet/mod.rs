@@ -158,14 +158,37 @@ pub fn in_full(fleet: &Fleet, width: usize, rows: usize) -> Vec<(Style, String)>
         device_cells,
         (width, rows),
     );
-    if fleet.week_source == WeekSource::Samples && !fleet.hosts.is_empty() {
-        let words = "without the recording rules of deploy/prometheus a week is asked of all its samples, and what \
-                     was in pieces then is not known";
-        let note = paragraph("", 0, words.split_whitespace(), width);
+    for note in notes(fleet) {
+        let note = paragraph("", 0, note.split_whitespace(), width);
         lines.push((Style::Text, String::new()));
         lines.extend(note.lines().map(|line| (Style::Detail, line.to_owned())));
     }
     lines
+}
+
+/// What a reader has to know about the figures.
+fn notes(fleet: &Fleet) -> Vec<String> {
+    let mut notes = Vec::new();
+    let week = match fleet.week_source {
+        _any if fleet.hosts.is_empty() => None,
+        WeekSource::RecordingRules => None,
+        WeekSource::Samples => Some("without the recording rules of deploy/prometheus"),
+        WeekSource::RulesWithoutValues => {
+            Some("until the recording rules, which are loaded, have recorded something")
+        }
+    };
+    if let Some(why) = week {
+        notes.push(format!(
+            "{why} a week is asked of all its samples, and what was in pieces then is not known"
+        ));
+    }
+    if let Some(example) = &fleet.impossible_example {
+        let count = counted(fleet.impossible_values, "value");
+        notes.push(format!(
+            "left out {count} that cannot be, such as {example}"
+        ));
+    }
+    notes
 }
 
 fn put_table<R>(

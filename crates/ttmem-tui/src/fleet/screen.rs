@@ -17,7 +17,7 @@ use crate::widgets::{Canvas, above, below, row_of};
 use ratatui::buffer::Buffer;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
-use ttmem_api::{Fleet, Prometheus, PrometheusError};
+use ttmem_api::{Fleet, HttpUrl, Prometheus, PrometheusError};
 
 /// Prometheus scrapes every 15 seconds by our example: asking more often shows nothing new.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub struct FleetOptions {
 pub enum FleetLeft {
     Quit,
     /// The user wants to see the server of this host.
-    Open(String),
+    Open(HttpUrl),
 }
 
 /// Shows a fleet on the terminal until the user leaves, or opens a host.
@@ -139,7 +139,7 @@ pub(super) enum Flow {
     Quit,
     Suspend,
     Refresh,
-    Open(String),
+    Open(HttpUrl),
 }
 
 /// What is on the screen; knows no terminal.

@@ -91,6 +91,8 @@ fn fleet() -> Fleet {
             used: 0.95,
         }],
         week_source: WeekSource::RecordingRules,
+        impossible_values: 0,
+        impossible_example: None,
     }
 }
 
@@ -157,7 +159,7 @@ fn enter_opens_the_chosen_host() {
     let mut shown = shown(fleet());
     drawn(&mut shown, SIZES[0]);
     press(&mut shown, Key::Down);
-    let open = |host: &str| Flow::Open(host.to_owned());
+    let open = |host: &str| Flow::Open(format!("http://{host}").parse().unwrap());
     assert_eq!(press(&mut shown, Key::Enter), open("node-3.example:9400"));
     // What is found is what is opened.
     for key in "/node-1".chars() {
@@ -172,6 +174,23 @@ fn enter_opens_the_chosen_host() {
     assert!(drawn(&mut shown, SIZES[0]).contains("ada"));
     assert_eq!(press(&mut shown, Key::Enter), Flow::On);
     assert_eq!(press(&mut shown, Key::Char('q')), Flow::Quit);
+}
+
+#[test]
+fn a_host_that_is_no_address_is_said_to_be_none_and_the_view_stays() {
+    for name in ["rack 7", "node-1:9400/x", "user@node-1", "a:0", ""] {
+        let mut shown = shown(Fleet {
+            hosts: vec![host(name, 0.5)],
+            ..fleet()
+        });
+        drawn(&mut shown, SIZES[0]);
+        assert_eq!(press(&mut shown, Key::Enter), Flow::On, "{name}");
+        let screen = drawn(&mut shown, SIZES[1]);
+        let said = format!("{name} is not the address of a server");
+        assert!(screen.contains(&said), "{screen}");
+        press(&mut shown, Key::Down);
+        assert!(!drawn(&mut shown, SIZES[1]).contains(&said));
+    }
 }
 
 #[test]
@@ -192,4 +211,25 @@ fn nothing_known_says_what_to_do_and_help_explains() {
     for size in [(1, 1), (40, 8), (39, 8), (300, 90)] {
         drawn(&mut shown, size);
     }
+}
+
+#[test]
+fn notes_say_what_the_figures_are_worth() {
+    let of = |week_source, impossible_values| {
+        let example = (impossible_values > 0).then(|| "-1.0 of a:1 for `x`".to_owned());
+        let fleet = Fleet {
+            week_source,
+            impossible_values,
+            impossible_example: example,
+            ..fleet()
+        };
+        notes(&fleet)
+    };
+    assert_eq!(of(WeekSource::RecordingRules, 0), [""; 0]);
+    assert_eq!(
+        of(WeekSource::RecordingRules, 2),
+        ["left out 2 values that cannot be, such as -1.0 of a:1 for `x`"]
+    );
+    assert!(of(WeekSource::Samples, 0)[0].starts_with("without the recording rules"));
+    assert!(of(WeekSource::RulesWithoutValues, 0)[0].contains("which are loaded"));
 }

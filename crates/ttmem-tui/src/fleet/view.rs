@@ -8,7 +8,7 @@ use crate::theme::Ink;
 use crate::views::{Chosen, KeyHelp, Outcome, View};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, below, panel, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{Fleet, FleetDevice, FleetHost, FleetJob};
+use ttmem_api::{Fleet, FleetDevice, FleetHost, FleetJob, HttpUrl};
 
 /// Problems that have a line before those below are only counted: a list of hosts has to have room.
 const PROBLEM_LINES: usize = 8;
@@ -54,8 +54,10 @@ pub(super) struct FleetView {
     list: List,
     cursor: Cursor,
     find: Prompt,
-    /// The host that is to be opened.
-    pub(super) opened: Option<String>,
+    /// The server that is to be opened.
+    pub(super) opened: Option<HttpUrl>,
+    /// Why the chosen host cannot be, until the next key.
+    trouble: Option<String>,
 }
 
 impl FleetView {
@@ -89,6 +91,19 @@ impl FleetView {
             List::Hosts => self.hosts().get(place).map(|host| host.instance.clone()),
             List::Devices => self.devices().get(place).map(|it| it.instance.clone()),
             List::Jobs => None,
+        }
+    }
+
+    /// Opens the server of the chosen row. What a Prometheus calls a host need not be an address; nothing but one is
+    /// connected to.
+    fn open(&mut self) {
+        let Some(host) = self.host() else { return };
+        match format!("http://{host}").parse() {
+            Ok(url) => self.opened = Some(url),
+            Err(_not_an_address) => {
+                let advice = "set the target's `instance` to HOST:PORT, or use `ttmem top --http`";
+                self.trouble = Some(format!("{host} is not the address of a server: {advice}"));
+            }
         }
     }
 
@@ -176,13 +191,14 @@ impl View for FleetView {
     }
 
     fn handle(&mut self, key: Key, _data: &Data, _chosen: &mut Chosen) -> Outcome {
+        self.trouble = None;
         if self.find.is_typing() {
             self.find.handle(key);
             self.cursor.reset();
             return Outcome::Handled;
         }
         match key {
-            Key::Enter => self.opened = self.host(),
+            Key::Enter => self.open(),
             Key::Tab | Key::Right => self.step(true),
             Key::BackTab | Key::Left => self.step(false),
             Key::Char('/') => self.find.begin(),
@@ -197,7 +213,7 @@ impl View for FleetView {
         let used = self.cursor.point(pointer);
         // A click on the row that is chosen already opens it.
         if used && pointer.did == Gesture::Click && self.cursor.row == before {
-            self.opened = self.host();
+            self.open();
         }
         Outcome::if_used(used)
     }
@@ -217,7 +233,12 @@ impl View for FleetView {
             self.draw_problems(canvas, rest, &fleet)
         };
         self.fleet = Some(fleet);
-        self.draw_list(canvas, below(rest, taken));
+        let mut rest = below(rest, taken);
+        if let Some(trouble) = &self.trouble {
+            canvas.text(row_of(rest, 0), trouble, Ink::Danger);
+            rest = below(rest, 1);
+        }
+        self.draw_list(canvas, rest);
     }
 
     fn hidden_rows(&self) -> u64 {

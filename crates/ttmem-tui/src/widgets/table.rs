@@ -18,6 +18,7 @@ pub struct Column {
     right: bool,
     /// The order in which columns give way: those with the highest number first, 0 never.
     gives_way: u8,
+    hidden: bool,
 }
 
 impl Column {
@@ -29,6 +30,7 @@ impl Column {
             grows: false,
             right: false,
             gives_way,
+            hidden: false,
         }
     }
 
@@ -51,6 +53,18 @@ impl Column {
             grows: true,
             ..self
         }
+    }
+
+    /// The same, never shown: its place stays, so that those of the others do.
+    pub(crate) const fn hidden(self) -> Self {
+        Self {
+            hidden: true,
+            ..self
+        }
+    }
+
+    pub(crate) const fn is_hidden(self) -> bool {
+        self.hidden
     }
 
     fn aligned(self, cell: &str, width: u16) -> String {
@@ -232,7 +246,9 @@ impl<'c> Table<'c> {
 
     /// The columns that are shown: their places, where each begins, and how wide it is.
     pub(crate) fn layout(&self, room: u16) -> Vec<(usize, u16, u16)> {
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let mut shown: Vec<usize> = (0..self.columns.len())
+            .filter(|place| !self.columns[*place].hidden)
+            .collect();
         let needed = |shown: &[usize]| -> u16 {
             let sum: u16 = shown
                 .iter()
@@ -282,21 +298,9 @@ mod tests {
     use ratatui::style::Modifier;
 
     const COLUMNS: &[Column] = &[
-        Column {
-            title: "PID",
-            width: 5,
-            grows: false,
-            right: true,
-            gives_way: 0,
-        },
+        Column::figures("PID", 5, 0),
         Column::words("NAME", 6, 0).growing(),
-        Column {
-            title: "AGE",
-            width: 4,
-            grows: false,
-            right: true,
-            gives_way: 1,
-        },
+        Column::figures("AGE", 4, 1),
     ];
 
     fn drawn(width: u16, cursor: &mut Cursor, rows: u64) -> Vec<String> {

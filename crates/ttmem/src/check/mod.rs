@@ -8,7 +8,7 @@ mod baseline;
 mod measured;
 
 use crate::cli::CheckOptions;
-use crate::exit::{ABOVE_BASELINE, PROGRAM_FAILED};
+use crate::exit::{ABOVE_BASELINE, PROGRAM_FAILED, say};
 use crate::run;
 use anyhow::{Context, Result, bail, ensure};
 use baseline::{Baseline, Figures};
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use ttmem_api::{escape_json, is_deceptive, size_text};
+use ttmem_api::{escape_json, size_text};
 
 /// Reports that are read: those of `ttmem run` are far below it.
 const MAX_REPORT_BYTES: u64 = 256 << 20;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &CheckOptions, socket: Option<PathBuf>) -> Result<Exi
         .clone()
         .unwrap_or_else(|| measured.command_line());
     if let Some(how) = measured.failure() {
-        say(&format!("{name} {how}; nothing was compared\n"));
+        say(format_args!("{name} {how}; nothing was compared"));
         return Ok(ExitCode::from(PROGRAM_FAILED));
     }
     let figures = measured.figures()?;
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &CheckOptions, socket: Option<PathBuf>) -> Result<Exi
     if options.update {
         let said = summary(&figures);
         Baseline::update(&options.baseline, name.clone(), figures)?;
-        say(&format!("{name} written to {file}: {said}\n"));
+        say(format_args!("{name} written to {file}: {said}"));
         return Ok(ExitCode::SUCCESS);
     }
     let is_comparable = |before: &&Figures| before.keys().any(|name| figures.contains_key(name));
@@ -71,13 +71,13 @@ pub(crate) fn run(options: &CheckOptions, socket: Option<PathBuf>) -> Result<Exi
     };
     let difference = difference(&measured, &figures, before);
     if difference.is_empty() {
-        say(&format!(
-            "{name} is within the baseline {file}: {}\n",
+        say(format_args!(
+            "{name} is within the baseline {file}: {}",
             summary(&figures)
         ));
         return Ok(ExitCode::SUCCESS);
     }
-    say(&format!(
+    say(format_args!(
         "{name} is above the baseline {file}\n{difference}"
     ));
     Ok(ExitCode::from(ABOVE_BASELINE))
@@ -120,20 +120,6 @@ fn summary(figures: &Figures) -> String {
         return "nothing was taken".to_owned();
     }
     parts.join(", ")
-}
-
-/// On standard error: standard output is the program's.
-fn say(text: &str) {
-    let shown = |sign: char| {
-        if sign != '\n' && is_deceptive(sign) {
-            '?'
-        } else {
-            sign
-        }
-    };
-    let text: String = text.chars().map(shown).collect();
-    // Whoever closed it does not want to know.
-    let _closed = write!(std::io::stderr(), "ttmem: {text}");
 }
 
 fn create(path: &Path) -> Result<File> {

@@ -149,7 +149,7 @@ pub(super) fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), clap::Er
         (_, false) if options.http.is_some() => cli.socket = None,
         (_, false) => {}
     }
-    // With --prometheus it is shown to the hosts that are opened.
+    // With --prometheus it is shown to those of --http-token-host.
     if options.http.is_none() && typed("http_token_file") && !asks_fleet {
         let reason = "'--http-token-file <FILE>' is only for '--http <URL>'";
         return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, reason));

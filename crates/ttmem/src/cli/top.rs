@@ -4,6 +4,7 @@ use super::{HttpOptions, PrometheusOptions, RecordedOptions};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
+use ttmem_api::HostPattern;
 use ttmem_tui::{ColourDepth, Tab};
 
 /// The intervals that make sense: below, a server does little else; above, nothing is live.
@@ -34,6 +35,11 @@ pub(crate) struct TopOptions {
 
     #[command(flatten)]
     pub(crate) prometheus: PrometheusOptions,
+
+    /// Hosts of --prometheus that are shown the token of --http-token-file: names such as node-*.example, addresses, or
+    /// networks such as 10.2.0.0/16. All others are asked without it.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub(crate) http_token_host: Vec<HostPattern>,
 }
 
 /// What the terminal view looks like, and what it begins with.

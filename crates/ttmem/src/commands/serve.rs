@@ -2,9 +2,9 @@
 
 use super::reach::default_path;
 use crate::cli::{LogForm, ServeOptions};
+use crate::exit;
 use crate::notify::{READY, notify};
 use anyhow::{Context, Result};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use ttmem_api::Token;
 use ttmem_event::legacy::BufferTypeNumbering;
@@ -28,7 +28,7 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
     let manager = std::env::var_os("NOTIFY_SOCKET");
     if let Err(error) = notify(manager.as_deref(), READY) {
         // The server serves, whoever knows of it.
-        let _closed = writeln!(std::io::stderr(), "ttmem: NOTIFY_SOCKET: {error}");
+        exit::say(format_args!("NOTIFY_SOCKET: {error}"));
     }
     server.run().context("the server failed")
 }

@@ -3,12 +3,12 @@
 use super::fleet;
 use super::reach::patiently;
 use crate::cli::{At, Look, ThemeChoice, TopOptions};
-use crate::exit::UsageError;
+use crate::exit::{self, UsageError};
 use crate::output::{Output, Screen, text_size};
 use crate::recording_file::Source;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write, stdin, stdout};
-use ttmem_api::{ApiClient, HttpUrl, Prometheus, Timestamp, Token};
+use ttmem_api::{ApiClient, HostPattern, HttpUrl, Prometheus, Timestamp, Token};
 use ttmem_tui::fleet::{FleetLeft, FleetOptions};
 use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
 
@@ -99,17 +99,9 @@ pub(super) fn run_fleet(
         let FleetLeft::Open(host) = left else {
             return Ok(());
         };
-        // What a Prometheus calls a host need not be an address; nothing but one is connected to.
-        let url: HttpUrl = format!("http://{host}").parse().map_err(|error| {
-            anyhow!("{host} is not the address of a server ({error}): set `instance` to HOST:PORT")
-        })?;
-        let client = ApiClient::at(url);
-        let client = match &token {
-            Some(token) => client.with_token(token.clone()),
-            None => client,
-        };
+        let (client, address) = host_server(host, token.as_ref(), &options.http_token_host);
         let left = ttmem_tui::top(ttmem_tui::TopOptions {
-            address: client.server().to_string(),
+            address,
             client,
             interval: options.look.interval,
             tab: options.look.view,
@@ -122,6 +114,26 @@ pub(super) fn run_fleet(
         if left != Left::ToFleet {
             return Ok(());
         }
+    }
+}
+
+/// The server of a host that a Prometheus named, and what it is called on the screen. Whoever controls that Prometheus
+/// chooses the host, so the token goes only to those that the user named.
+fn host_server(
+    host: HttpUrl,
+    token: Option<&Token>,
+    trusted: &[HostPattern],
+) -> (ApiClient, String) {
+    let is_trusted = trusted.iter().any(|pattern| pattern.matches(&host));
+    let address = host.to_string();
+    let client = ApiClient::at(host);
+    match token {
+        Some(token) if is_trusted => (client.with_token(token.clone()), address),
+        Some(_kept) => {
+            let address = format!("{address} without the token, see --http-token-host");
+            (client, address)
+        }
+        None => (client, address),
     }
 }
 
@@ -147,13 +159,10 @@ fn instant(client: &ApiClient, at: At) -> Result<Timestamp> {
     };
     let nearest = at.max(recording.from).min(recording.to);
     if nearest != at {
-        // Whoever closed standard error does not want to know.
-        let _closed = writeln!(
-            std::io::stderr(),
-            "ttmem: the recording is from {} to {}: {nearest} is shown",
-            recording.from,
-            recording.to
-        );
+        let (from, to) = (recording.from, recording.to);
+        exit::say(format_args!(
+            "the recording is from {from} to {to}: {nearest} is shown"
+        ));
     }
     Ok(nearest)
 }
@@ -189,5 +198,32 @@ fn theme(look: &Look) -> (Theme, bool) {
         ThemeChoice::Auto => (detected, true),
         ThemeChoice::Dark => (detected.with_background(Background::Dark), false),
         ThemeChoice::Light => (detected.with_background(Background::Light), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_goes_only_to_hosts_that_the_user_named() {
+        let url = |text: &str| text.parse::<HttpUrl>().unwrap();
+        let token = Token::new("secret").unwrap();
+        let trusted: HostPattern = "node-*.example".parse().unwrap();
+        let asked = |host, token| host_server(url(host), token, std::slice::from_ref(&trusted));
+        let (client, address) = asked("http://node-1.example:9400", Some(&token));
+        assert!(client.has_token());
+        assert_eq!(address, "http://node-1.example:9400");
+        for host in [
+            "http://evil.example:9400",
+            "http://node-1.example.evil:9400",
+        ] {
+            let (client, address) = asked(host, Some(&token));
+            assert!(!client.has_token());
+            assert!(address.ends_with("without the token, see --http-token-host"));
+        }
+        let (client, address) = asked("http://evil.example:9400", None);
+        assert!(!client.has_token());
+        assert_eq!(address, "http://evil.example:9400");
     }
 }

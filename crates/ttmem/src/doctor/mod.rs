@@ -19,9 +19,10 @@ use crate::cli::DoctorOptions;
 use crate::exit;
 use crate::output::{Output, Screen};
 use crate::render;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -118,6 +119,10 @@ pub(crate) fn run<W: Write>(
     screen: Screen,
     output: &mut Output<W>,
 ) -> Result<ExitCode> {
+    if let Some(root) = &options.root {
+        // An empty folder is a machine without anything; one that is not there is a mistake.
+        fs::read_dir(root).with_context(|| format!("cannot read {}", root.display()))?;
+    }
     if let Some(path) = &options.bundle {
         bundle::run(path, options, socket, screen, output)?;
         return Ok(ExitCode::SUCCESS);

@@ -6,8 +6,8 @@ use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Ranks, Region, Report};
 use ttmem_api::{
-    Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakBytes, Process, Released, called_from,
-    short_line,
+    Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakBytes, PeakGroup, Process, Released,
+    called_from, short_line,
 };
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, ids};
 use ttmem_tui::labels;
@@ -175,14 +175,16 @@ impl Page<'_, Report> {
         if contents.failures.is_empty() && contents.failures_not_kept == 0 {
             return String::new();
         }
-        let failures = alike_once(&contents.failures);
+        let failures = alike_once(&contents.failures, &self.document.ranks);
         let (full, brief) = failures.split_at(failures.len().min(MAX_EXPLAINED));
         let mut text = String::new();
         for failure in full {
-            text.push_str(&format!("\n{}", self.explained(failure)));
+            text.push_str(&format!("\n{}", self.of_ranks(failure)));
+            text.push_str(&self.explained(&failure.first));
         }
         for failure in brief {
-            text.push_str(&format!("\n{}", self.in_a_sentence(failure)));
+            text.push_str(&format!("\n{}", self.of_ranks(failure)));
+            text.push_str(&self.in_a_sentence(&failure.first));
         }
         if contents.failures_not_kept > 0 {
             let line = format!(
@@ -192,6 +194,20 @@ impl Page<'_, Report> {
             text.push_str(&self.paint.warning(&sentence("", &line, self.width)));
         }
         text
+    }
+
+    /// Who failed, where several ranks did alike.
+    fn of_ranks(&self, failure: &Alike) -> String {
+        let [first, _other, ..] = failure.ranks[..] else {
+            return String::new();
+        };
+        let mut ranks = failure.ranks.clone();
+        ranks.sort_unstable();
+        let what = format!(
+            "ranks {} failed alike, shown as of rank {first}:",
+            ids(&ranks)
+        );
+        self.paint.warning(&sentence("", &what, self.width))
     }
 
     /// What was live when each class was at its highest.
@@ -216,14 +232,33 @@ impl Page<'_, Report> {
         );
         let mut text = self.paint.heading(&head);
         let several = self.document.processes.len() > 1;
-        let groups = contents.groups.iter().map(|group| {
+        let groups = shared_once(&contents.groups, several).into_iter();
+        let groups = groups.map(|(group, pids)| {
             let origin = origin(group.name.as_deref(), group.line.as_deref());
             let mut whose = vec![origin + &called_from(&group.callers)];
-            whose.extend(group.pid.filter(|_pid| several).map(|pid| self.named(pid)));
+            whose.extend(self.all_named(&pids).filter(|_name| several));
             (group.bytes, group.count, whose.join(", "), None)
         });
         text.push_str(&self.groups(groups));
         text
+    }
+
+    /// Processes by their ranks where all have one, else how many they are.
+    fn all_named(&self, pids: &[u32]) -> Option<String> {
+        match pids {
+            [] => None,
+            [pid] => Some(self.named(*pid)),
+            several => {
+                let ranks = several.iter().map(|pid| self.document.ranks.of(*pid));
+                let Some(mut ranks) = ranks.collect::<Option<Vec<u32>>>() else {
+                    return Some(format!("{} processes", several.len()));
+                };
+                ranks.sort_unstable();
+                ranks.dedup();
+                let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+                Some(format!("{word} {}", ids(&ranks)))
+            }
+        }
     }
 
     /// Buffers by who asked for them; of many, the first ones.
@@ -428,11 +463,22 @@ impl Page<'_, Report> {
     }
 }
 
+/// A failure, and the ranks that failed alike.
+struct Alike {
+    first: Explanation,
+    /// In the order in which they failed; empty where there are no ranks.
+    ranks: Vec<u32>,
+}
+
 /// Failures that are the same but for addresses and the number of the program, as those of a loop
-/// are, once each with how often they happened.
-fn alike_once(failures: &[Explanation]) -> Vec<Explanation> {
+/// are, or but for the rank and its devices, once each with how often they happened.
+fn alike_once(failures: &[Explanation], ranks: &Ranks) -> Vec<Alike> {
+    let rank_of = |failure: &Explanation| ranks.of(failure.pid?);
     let what = |failure: &Explanation| {
         let mut what = failure.clone();
+        if rank_of(failure).is_some() {
+            (what.pid, what.process, what.device_ids) = (None, None, None);
+        }
         (what.time, what.last_time, what.times) = (None, None, 0);
         (what.holders, what.release, what.map, what.log) = (None, None, None, None);
         (what.sentence, what.advice, what.unknown) = (String::new(), Vec::new(), Vec::new());
@@ -442,18 +488,43 @@ fn alike_once(failures: &[Explanation]) -> Vec<Explanation> {
         }
         what
     };
-    let mut once: Vec<(Explanation, Explanation)> = Vec::new();
+    let mut once: Vec<(Explanation, Alike)> = Vec::new();
     for failure in failures {
         let what = what(failure);
-        match once.iter_mut().find(|(other, _first)| *other == what) {
-            Some((_what, first)) => {
+        let rank = rank_of(failure);
+        match once.iter_mut().find(|(other, _alike)| *other == what) {
+            Some((_what, Alike { first, ranks })) => {
                 first.times = first.times.saturating_add(failure.times);
                 first.last_time = first.last_time.max(failure.last_time);
+                ranks.extend(rank.filter(|rank| !ranks.contains(rank)));
             }
-            None => once.push((what, failure.clone())),
+            None => {
+                let (first, ranks) = (failure.clone(), rank.into_iter().collect());
+                once.push((what, Alike { first, ranks }));
+            }
         }
     }
-    once.into_iter().map(|(_what, first)| first).collect()
+    once.into_iter().map(|(_what, alike)| alike).collect()
+}
+
+/// Groups of a peak that differ only in whose they are, once each with the pids, the most bytes first.
+fn shared_once(groups: &[PeakGroup], several: bool) -> Vec<(PeakGroup, Vec<u32>)> {
+    let mut once: Vec<(PeakGroup, Vec<u32>)> = Vec::new();
+    for group in groups {
+        let origin = |of: &PeakGroup| (of.name.clone(), of.line.clone(), of.callers.clone());
+        let is_other = |pids: &[u32]| group.pid.is_some_and(|pid| !pids.contains(&pid));
+        let mut known = once.iter_mut().filter(|_known| several);
+        match known.find(|(known, pids)| origin(known) == origin(group) && is_other(pids)) {
+            Some((known, pids)) => {
+                known.bytes = known.bytes.saturating_add(group.bytes);
+                known.count = known.count.saturating_add(group.count);
+                pids.extend(group.pid);
+            }
+            None => once.push((group.clone(), group.pid.into_iter().collect())),
+        }
+    }
+    once.sort_by_key(|(group, _pids)| std::cmp::Reverse(group.bytes));
+    once
 }
 
 /// What a person would want to know of some ranks and not of the others.

@@ -8,6 +8,7 @@ mod instants;
 mod requests;
 
 use crate::cli::ReportOptions;
+use crate::exit;
 use crate::recording_file::Source;
 use anyhow::{Context, Result, anyhow};
 use data::Data;
@@ -53,12 +54,11 @@ pub(crate) fn write(recording: &Path, output: &Path) -> Result<()> {
         anyhow!("this build of ttmem has no web page: run `cargo xtask web`, then build it again")
     })?;
     replace(output, page.as_bytes())?;
-    let _closed = writeln!(
-        std::io::stderr(),
-        "ttmem: {} has {instants} instants in {}: open it in a browser",
+    exit::say(format_args!(
+        "{} has {instants} instants in {}: open it in a browser",
         output.display(),
         size_text(page.len() as u64),
-    );
+    ));
     Ok(())
 }
 

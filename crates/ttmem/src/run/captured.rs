@@ -8,6 +8,7 @@
 use super::child::{Child, Ended, Signals, Streams};
 use crate::cli::Look;
 use crate::commands::top::{show_beside, terminal_obstacle};
+use crate::exit;
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -121,7 +122,7 @@ impl CapturedOutput {
             let shown = show_beside(server, &running, look);
             lock(&kept).pass();
             if let Err(error) = shown {
-                let _closed = writeln!(io::stderr(), "ttmem: no view: {error}");
+                exit::say(format_args!("no view: {error}"));
             }
             let outcome = waiting.join();
             outcome.map_err(|_panic| anyhow!("the thread that waits has failed"))?

@@ -22,6 +22,7 @@ pub(crate) use report::{DeviceUse, Region, Report, command_line};
 use crate::cli::{EnvOptions, LaunchOptions, Look, RunOptions};
 use crate::commands::reach;
 use crate::embedded::{EmbeddedServer, Target, private_folder};
+use crate::exit;
 use crate::output::Screen;
 use crate::render;
 use crate::report_file;
@@ -89,12 +90,12 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     let reported = report.and_then(|report| destination.write(&report, options.json));
     if let Err(error) = reported {
         // The program has ended as it has, whatever becomes of our words about it.
-        let _closed = writeln!(std::io::stderr(), "ttmem: no report: {error:#}");
+        exit::say(format_args!("no report: {error:#}"));
     }
     if let (Some(html), Some(recording)) = (&options.html, recording)
         && let Err(error) = report_file::write(&recording, html)
     {
-        let _closed = writeln!(std::io::stderr(), "ttmem: no page: {error:#}");
+        exit::say(format_args!("no page: {error:#}"));
     }
     Ok(ExitCode::from(ended.code()))
 }
@@ -189,7 +190,7 @@ impl Tracked<'_> {
         let stopped = target.own.map_or(Ok(()), EmbeddedServer::stop);
         if let Err(error) = stopped {
             // The program has ended as it has, whatever became of the server and its recording.
-            let _closed = writeln!(std::io::stderr(), "ttmem: {error:#}");
+            exit::say(format_args!("{error:#}"));
         }
         Ok((ended, report))
     }
@@ -223,7 +224,7 @@ fn capture(command: &[OsString]) -> Option<CapturedOutput> {
     };
     // The program matters more than the view of it.
     let made = made.inspect_err(|reason| {
-        let _closed = writeln!(std::io::stderr(), "ttmem: no view: {reason:#}");
+        exit::say(format_args!("no view: {reason:#}"));
     });
     made.ok()
 }

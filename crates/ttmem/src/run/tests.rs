@@ -6,9 +6,9 @@ use super::*;
 use crate::render::tests::{device, process, reason, snapshot};
 use std::time::Duration;
 use ttmem_api::{
-    CbUsage, ClassUsage, Device, GrowingGroup, KernelUsage, LeakCandidates, LeakGroup, LeftGroup,
-    MemoryClass, PeakBytes, PeakContents, PeakGroup, PeakOf, Process, ProcessState, Released,
-    SCHEMA, Timestamp,
+    CbUsage, ClassUsage, Device, Explanation, GrowingGroup, KernelUsage, LeakCandidates, LeakGroup,
+    LeftGroup, MemoryClass, PeakBytes, PeakContents, PeakGroup, PeakOf, Process, ProcessState,
+    Released, SCHEMA, Timestamp,
 };
 
 const PLAIN: Screen = Screen {
@@ -250,6 +250,83 @@ fn failures_that_are_alike_are_printed_once() {
     assert!(text.contains("96 B too much"), "by another size\n{text}");
     let all = report.json();
     assert_eq!(all["failures"].as_array().unwrap().len(), 7);
+}
+
+/// Two ranks of one program, each with a device of its own.
+fn two_ranks() -> Report {
+    let rank = |number: u32| {
+        let mut process = process(100 + number, "python", &[device(number, 1)]);
+        let labels = [("rank", number.to_string()), ("world_size", "2".to_owned())];
+        process.labels = labels.map(|(key, value)| (key.to_owned(), value)).into();
+        process
+    };
+    report(vec![device(0, 1), device(1, 1)], vec![rank(0), rank(1)])
+}
+
+#[test]
+fn ranks_that_fail_alike_are_named_in_one_failure() {
+    let full = "TT_FATAL: Out of Memory: Not enough space to allocate 1200000 B DRAM buffer across 12 banks, \
+                where each bank needs to store 100000 B, but bank size is 900000 B (allocated: 890000 B, \
+                free: 10000 B, largest free block: 10000 B)\n";
+    let mut report = two_ranks();
+    let [failure] = &ttmem_explain::log::read(full.as_bytes()).unwrap().failures[..] else {
+        panic!("one message is one failure");
+    };
+    let of = |pid: u32| Explanation {
+        pid: Some(pid),
+        device_ids: Some(vec![pid - 100]),
+        ..failure.clone()
+    };
+    report.contents.failures = vec![of(101), of(100)];
+    let text = render::ran(&report, PLAIN);
+    assert_eq!(text.matches("what to do").count(), 1, "{text}");
+    let said = "ranks 0-1 failed alike, shown as of rank 1:\n";
+    assert!(text.contains(said), "{text}");
+    // Processes that are no ranks of one program failed each for itself.
+    report.contents.failures = vec![of(200), of(201)];
+    let text = render::ran(&report, PLAIN);
+    assert_eq!(text.matches("what to do").count(), 2, "{text}");
+    assert!(!text.contains("alike"), "{text}");
+}
+
+#[test]
+fn a_peak_has_what_every_process_placed_once() {
+    let mut report = two_ranks();
+    let of = |pid, name, bytes| PeakGroup {
+        pid: Some(pid),
+        ..peak_group(Some(name), 3, bytes)
+    };
+    let contents = PeakContents {
+        schema: SCHEMA,
+        time: Timestamp::from_unix_nanos(0),
+        device: 0,
+        unique_id: None,
+        pid: None,
+        of: PeakOf::Dram,
+        peak_bytes: 9 << 20,
+        peak_time: None,
+        groups: vec![
+            of(100, "only one", 3 << 20),
+            of(101, "both", 2 << 20),
+            of(100, "both", 2 << 20),
+            of(100, "stranger", 1 << 20),
+            of(7, "stranger", 1 << 20),
+        ],
+    };
+    report.contents.peaks = vec![PeakOfClass {
+        class: MemoryClass::Dram,
+        contents,
+        devices: 1,
+    }];
+    let text = render::ran(&report, PLAIN);
+    let from = "at model.py:12, called from run.py:3";
+    for line in [
+        format!("   4.0 MiB        6   both {from}, ranks 0-1\n"),
+        format!("   3.0 MiB        3   only one {from}, rank 0, pid 100\n"),
+        format!("   2.0 MiB        6   stranger {from}, 2 processes\n"),
+    ] {
+        assert!(text.contains(&line), "no {line:?} in\n{text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The columns of the table, and the cells of a row.
 
-use super::grouped::Group;
+use super::grouped::{Group, has_label};
 use super::held::{command, remarks, state, user};
 use crate::data::Data;
 use crate::format::{bytes, ids, short_duration};
@@ -17,7 +17,10 @@ const DEVICES: usize = 10;
 const TREND: usize = 8;
 
 /// The place of the column that rows are sorted by at first.
-pub(super) const DRAM: usize = 4;
+pub(super) const DRAM: usize = 6;
+
+/// Columns that are there where any process has the label.
+const LABELS: [(usize, &str); 2] = [(3, "job"), (4, "rank")];
 
 /// A peak gives way before the figure of the same device that it is the peak of: beside a sum over
 /// devices it would be of something else.
@@ -25,6 +28,8 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::words("USER", 9, 6),
     Column::words("COMMAND", 24, 0).growing(),
+    Column::words("JOB", 10, 6),
+    Column::figures("RANK", 5, 6),
     Column::words("DEVICES", 10, 5),
     Column::figures("DRAM", 10, 0),
     Column::words("TREND", 8, 2),
@@ -44,26 +49,50 @@ pub(super) const SORTS: &[Sort<Process>] = &[
     Sort::ascending(0, |process| Number(process.pid.map(u64::from))),
     Sort::ascending(1, |process| Text(user(process))),
     Sort::ascending(2, |process| Text(command(process).map(str::to_lowercase))),
-    Sort::descending(3, |process| Number(Some(process.devices.len() as u64))),
+    Sort::ascending(3, |process| by_label(process, "job")),
+    Sort::ascending(4, |process| by_label(process, "rank")),
+    Sort::descending(5, |process| Number(Some(process.devices.len() as u64))),
     Sort::descending(DRAM, |process| holds(process, |on| on.dram_bytes)),
-    Sort::descending(6, |process| {
+    Sort::descending(8, |process| {
         Number(fullest(&process.devices).map(|(on, _peak)| on.dram_bytes))
     }),
-    Sort::descending(7, |process| {
+    Sort::descending(9, |process| {
         Number(fullest(&process.devices).and_then(|(_on, peak)| peak))
     }),
-    Sort::descending(8, |process| holds(process, |on| on.l1_bytes)),
-    Sort::descending(9, |process| holds(process, |on| on.l1_small_bytes)),
-    Sort::descending(10, |process| holds(process, |on| on.trace_bytes)),
-    Sort::descending(11, |process| {
+    Sort::descending(10, |process| holds(process, |on| on.l1_bytes)),
+    Sort::descending(11, |process| holds(process, |on| on.l1_small_bytes)),
+    Sort::descending(12, |process| holds(process, |on| on.trace_bytes)),
+    Sort::descending(13, |process| {
         Number(process.host.as_ref().and_then(|host| host.rss_bytes))
     }),
     // The oldest has the largest age and the smallest time.
-    Sort::descending(12, |process| {
+    Sort::descending(14, |process| {
         Number(process.start_time.map(|time| u64::MAX - time.unix_nanos()))
     }),
-    Sort::ascending(13, |process| Text(Some(state(process).0))),
+    Sort::ascending(15, |process| Text(Some(state(process).0))),
 ];
+
+/// The columns for these processes, some of which may not be shown.
+pub(super) fn columns_for(processes: &[Process]) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    for (place, label) in LABELS {
+        if !has_label(processes, label) {
+            columns[place] = columns[place].hidden();
+        }
+    }
+    columns
+}
+
+fn by_label(process: &Process, label: &str) -> SortKey {
+    match process.labels.get(label) {
+        // As text in the order of numbers: a job may be a name.
+        Some(value) => Text(Some(match value.parse::<u64>() {
+            Ok(number) => format!("{number:020}"),
+            Err(_name) => value.to_lowercase(),
+        })),
+        None => Text(None),
+    }
+}
 
 fn holds(process: &Process, of: fn(&ProcessDevice) -> u64) -> SortKey {
     Number(Some(held(&process.devices, of)))
@@ -95,12 +124,15 @@ pub(super) fn process_cells(
         depth => format!("{}{} ", "  ".repeat(depth - 1), theme.pick("└", "`")),
     };
     let command = command(process).unwrap_or(unknown);
+    let label = |label| process.labels.get(label).cloned().unwrap_or_default();
     let rss = process.host.as_ref().and_then(|host| host.rss_bytes);
     let remarks: Vec<String> = remarks(process).into_iter().map(|one| one.text).collect();
     vec![
         Cell::inked(known(process.pid, theme), plain),
         Cell::faint(known(user(process), theme)),
         Cell::inked(format!("{branch}{command}"), plain),
+        Cell::inked(label("job"), plain),
+        Cell::inked(label("rank"), plain),
         Cell::inked(devices(process, theme), plain),
         size(|on| on.dram_bytes),
         Cell::inked(trend(process, data, theme), Ink::Dram),
@@ -141,6 +173,8 @@ pub(super) fn group_cells(group: &Group, processes: &[Process]) -> Vec<Cell> {
         blank(),
         Cell::inked(group.title.clone(), Ink::Strong),
         blank(),
+        blank(),
+        blank(),
         size(|on| on.dram_bytes),
         blank(),
         blank(),
@@ -162,6 +196,8 @@ pub(super) fn device_cells(on: &ProcessDevice, theme: Theme) -> Vec<Cell> {
         blank(),
         blank(),
         Cell::faint(format!("  device {}", on.id)),
+        blank(),
+        blank(),
         blank(),
         size(on.dram_bytes),
         blank(),

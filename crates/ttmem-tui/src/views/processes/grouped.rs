@@ -3,6 +3,7 @@
 //! Pure: from the documents to groups, in the order of the rows.
 
 use crate::format::counted_as;
+use std::cmp::Reverse;
 use ttmem_api::Process;
 
 /// What processes are put together by.
@@ -33,13 +34,19 @@ impl Grouping {
     }
 }
 
-/// Whether there is anything to group by.
-pub(super) fn has_labels(processes: &[Process]) -> bool {
-    let is_known = |label: &str| {
-        let mut processes = processes.iter();
-        processes.any(|process| process.labels.contains_key(label))
-    };
-    is_known("job") || is_known("rank")
+/// Whether any process has a label.
+pub(super) fn has_label(processes: &[Process], label: &str) -> bool {
+    let mut processes = processes.iter();
+    processes.any(|process| process.labels.contains_key(label))
+}
+
+/// A number before all words, smaller ones first: 2 comes before 10.
+type Place<'t> = (Reverse<bool>, u64, &'t str);
+
+/// Where the value of a label stands among others.
+pub(super) fn place(value: &str) -> Place<'_> {
+    let number = value.parse().ok();
+    (Reverse(number.is_some()), number.unwrap_or(0), value)
 }
 
 /// The members of one group, by their places among all processes.
@@ -49,26 +56,55 @@ pub(super) struct Group {
     pub(super) members: Vec<usize>,
 }
 
-/// The places by a label, in the order of the first of each group; those without it come last.
-pub(super) fn groups(label: &str, processes: &[Process], places: &[usize]) -> Vec<Group> {
-    let mut groups: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
+/// The places by job, in the order of the first of each group, or by job and rank, in their order: every job has a rank 0.
+/// Those without the label come last.
+pub(super) fn groups(by: Grouping, processes: &[Process], places: &[usize]) -> Vec<Group> {
+    let Some(label) = by.label() else {
+        return Vec::new();
+    };
+    let mut groups: Vec<(Key<'_>, Vec<usize>)> = Vec::new();
     for place in places {
-        let value = processes[*place].labels.get(label).map(String::as_str);
-        match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_value, members)) => members.push(*place),
-            None => groups.push((value, vec![*place])),
+        let value = |label| processes[*place].labels.get(label).map(String::as_str);
+        let key = Key {
+            job: value("job").filter(|_job| by == Grouping::Rank && value(label).is_some()),
+            value: value(label),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_key, members)) => members.push(*place),
+            None => groups.push((key, vec![*place])),
         }
     }
-    groups.sort_by_key(|(value, _members)| value.is_none());
-    let titled = groups.into_iter().map(|(value, members)| {
+    match by {
+        Grouping::Rank => groups.sort_by_key(|(key, _members)| {
+            let (job, value) = (key.job.map(place), key.value.map(place));
+            (value.is_none(), job, value)
+        }),
+        _job => groups.sort_by_key(|(key, _members)| key.value.is_none()),
+    }
+    let titled = groups.into_iter().map(|(key, members)| {
         let count = counted_as(members.len() as u64, "process", "processes");
-        let title = match value {
-            Some(value) => format!("{label} {value}: {count}"),
-            None => format!("no {label}: {count}"),
+        let title = match key {
+            Key { value: None, .. } => format!("no {label}: {count}"),
+            Key {
+                job: Some(job),
+                value: Some(value),
+            } => format!("job {job} {label} {value}: {count}"),
+            Key {
+                job: None,
+                value: Some(value),
+            } => format!("{label} {value}: {count}"),
         };
         Group { title, members }
     });
     titled.collect()
+}
+
+/// What the members of a group have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key<'t> {
+    /// The job, of a rank.
+    job: Option<&'t str>,
+    value: Option<&'t str>,
 }
 
 /// What a process says of where it runs, in a line.

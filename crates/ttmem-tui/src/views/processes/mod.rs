@@ -10,9 +10,9 @@ mod held;
 #[cfg(test)]
 mod tests;
 
-use self::columns::{COLUMNS, DRAM, SORTS, device_cells, group_cells, process_cells};
+use self::columns::{COLUMNS, DRAM, SORTS, columns_for, device_cells, group_cells, process_cells};
 use self::detail::Detail;
-use self::grouped::{Group, Grouping, groups, has_labels, labels_line};
+use self::grouped::{Group, Grouping, groups, has_label, labels_line};
 use self::held::{command, described, remarks, user};
 use super::naming::known;
 use super::notice::{draw_notice, draw_silence};
@@ -105,18 +105,18 @@ impl Processes {
         self.list.arrange(rows, SORTS, (filter, None), |process| {
             filter.text().is_empty() || filter.finds([Some(described(process).as_str())], [])
         });
-        self.can_group = has_labels(processes);
+        self.can_group = has_label(processes, "job") || has_label(processes, "rank");
         self.groups.clear();
-        let rows = match self.grouping.label().filter(|_label| self.can_group) {
-            Some(label) => {
+        let rows = match self.grouping {
+            by @ (Grouping::Job | Grouping::Rank) if self.can_group => {
                 // Parents may be in another group: each stands for itself, those that are gone last.
                 let mut places = self.list.places().to_vec();
                 places.sort_by_key(|place| is_gone(&processes[*place]));
-                self.groups = groups(label, processes, &places);
+                self.groups = groups(by, processes, &places);
                 let members = self.groups.iter().flat_map(|group| &group.members);
                 members.map(|place| (*place, 0)).collect()
             }
-            None => in_families(processes, self.list.places()),
+            _each => in_families(processes, self.list.places()),
         };
         for (process, depth) in rows {
             let row = |device| Row {
@@ -175,6 +175,16 @@ impl Processes {
         self.opened = Some(Detail::of(process));
     }
 
+    /// Takes a key of the order of rows; whether it was one. What is not shown is not sorted by.
+    fn order(&mut self, key: Key, data: &Data) -> bool {
+        let columns = columns_for(data.processes());
+        let used = self.list.handle_order(key, SORTS);
+        while { self.list.sorted(SORTS) }.is_some_and(|(column, _down)| columns[column].is_hidden())
+            && self.list.handle_order(Key::Char('s'), SORTS)
+        {}
+        used
+    }
+
     /// Takes a key of a search; whether it was one.
     pub(crate) fn find(&mut self, key: Key, data: &Data) -> bool {
         match key {
@@ -211,8 +221,9 @@ impl Processes {
 
     fn draw_table(&mut self, canvas: &mut Canvas<'_>, area: Rect, data: &Data) {
         let theme = canvas.theme;
+        let columns = columns_for(data.processes());
         let table = Table {
-            columns: COLUMNS,
+            columns: &columns,
             sorted: self.list.sorted(SORTS),
         };
         let groups = &self.groups;
@@ -373,7 +384,7 @@ impl View for Processes {
             Key::Char('b') if self.can_group => self.grouping = self.grouping.next(),
             Key::Enter => self.open(data, chosen),
             moves if self.list.cursor.handle(moves) => self.follow(data),
-            other => return Outcome::if_used(self.list.handle_order(other, SORTS)),
+            other => return Outcome::if_used(self.order(other, data)),
         }
         Outcome::Handled
     }
@@ -383,7 +394,11 @@ impl View for Processes {
             return opened.point(pointer);
         }
         self.refresh(data);
-        if pointer.did == Gesture::Click && self.list.click_heading(pointer, COLUMNS, SORTS) {
+        if pointer.did == Gesture::Click
+            && self
+                .list
+                .click_heading(pointer, &columns_for(data.processes()), SORTS)
+        {
             return Outcome::Handled;
         }
         let used = self.list.cursor.point(pointer);

@@ -89,7 +89,7 @@ fn processes_are_grouped_by_job_and_by_rank() {
             .sum::<u64>()
     };
     let mut view = Processes::default();
-    for (label, count) in [("job", 3), ("rank", 5)] {
+    for (label, count) in [("job", 3), ("rank", 9)] {
         press(&mut view, &[Key::Char('b')], &data);
         let screen = drawn(&mut view, &data, &Chosen::default(), (200, 50));
         assert_screen(&format!("processes/by_{label}_200x50"), &screen);
@@ -132,6 +132,78 @@ fn processes_are_grouped_by_job_and_by_rank() {
     press(&mut view, &[Key::Char('/')], &data);
     typed(&mut view, "job 92", &data);
     assert_eq!(view.list.places().len(), 16);
+}
+
+#[test]
+fn a_rank_is_one_of_its_job_and_ten_comes_after_two() {
+    let mut data = BUSY.data();
+    let snapshot = data.snapshot.as_mut().unwrap();
+    let processes = &mut snapshot.document.processes;
+    processes.truncate(6);
+    let labels = [
+        (Some("10"), Some("10")),
+        (Some("10"), Some("2")),
+        (Some("9"), Some("2")),
+        (None, Some("2")),
+        (Some("9"), None),
+        (Some("train"), Some("0")),
+    ];
+    for (process, (job, rank)) in processes.iter_mut().zip(labels) {
+        let labels = [("job", job), ("rank", rank)];
+        let labels = labels.map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
+        process.labels.extend(labels.into_iter().flatten());
+    }
+    let places = [0, 1, 2, 3, 4, 5];
+    let titles = |by| {
+        let groups = groups(by, data.processes(), &places);
+        groups
+            .into_iter()
+            .map(|group| group.title)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        titles(Grouping::Rank),
+        [
+            "rank 2: 1 process",
+            "job 9 rank 2: 1 process",
+            "job 10 rank 2: 1 process",
+            "job 10 rank 10: 1 process",
+            "job train rank 0: 1 process",
+            "no rank: 1 process",
+        ]
+    );
+    assert_eq!(titles(Grouping::Job).len(), 4);
+}
+
+#[test]
+fn job_and_rank_are_columns_where_a_process_has_them() {
+    let heading = |data: &Data, size| {
+        let screen = drawn(&mut Processes::default(), data, &Chosen::default(), size);
+        screen.lines().nth(1).unwrap().to_owned()
+    };
+    let has = |line: &str, title| line.split_whitespace().any(|word| word == title);
+    let labelled = heading(&in_jobs(), (200, 50));
+    assert!(
+        has(&labelled, "JOB") && has(&labelled, "RANK"),
+        "{labelled}"
+    );
+    // What is not there is not sorted by.
+    let (plain, mut view) = (BUSY.data(), Processes::default());
+    for _each in SORTS {
+        press(&mut view, &[Key::Char('s')], &plain);
+        let (column, _down) = view.list.sorted(SORTS).unwrap();
+        assert!(!["JOB", "RANK"].contains(&COLUMNS[column].title));
+    }
+    let plain = heading(&plain, (200, 50));
+    assert!(!has(&plain, "JOB") && !has(&plain, "RANK"), "{plain}");
+    let mut without_rank = in_jobs();
+    let snapshot = without_rank.snapshot.as_mut().unwrap();
+    for process in &mut snapshot.document.processes {
+        process.labels.remove("rank");
+    }
+    let jobs = heading(&without_rank, (200, 50));
+    assert!(has(&jobs, "JOB") && !has(&jobs, "RANK"), "{jobs}");
+    assert!(has(&heading(&in_jobs(), (80, 24)), "STATE"));
 }
 
 #[test]

@@ -63,7 +63,8 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
 fn failed(failures: &[FreshFailure<'_>]) -> Option<Problem> {
     let (first, others) = failures.split_first()?;
     let failure = first.failure;
-    let mut who = name(failure.pid, failure.process.as_deref());
+    let hidden = failure.names_hidden.then_some(labels::HIDDEN);
+    let mut who = name(failure.pid, failure.process.as_deref().or(hidden));
     if first.living.is_none() {
         who.push_str(" (ended)");
     }
@@ -221,7 +222,7 @@ fn name(pid: Option<u32>, name: Option<&str>) -> String {
 }
 
 fn name_of(process: &Process) -> String {
-    name(process.pid, process.name.as_deref())
+    name(process.pid, labels::process_name(process))
 }
 
 /// What grew from mark to mark up to the instant, of processes that live then.

@@ -332,6 +332,8 @@ export interface Explanation {
   device_ids: number[] | null;
   pid: number | null;
   process: string | null;
+  /** Servers of the first version do not say it. */
+  names_hidden?: boolean;
   operation: string | null;
   python: string | null;
   request: FailedRequest | null;

@@ -25,6 +25,7 @@ import { MapView } from "./views/map";
 import { Overview } from "./views/overview";
 import { Processes } from "./views/processes";
 import { Programs } from "./views/programs";
+import { learnHidden } from "./hidden";
 
 const MAKE: Record<State["view"], (context: () => Context) => View> = {
   overview: (context) => new Overview(context),
@@ -37,6 +38,11 @@ const MAKE: Record<State["view"], (context: () => Context) => View> = {
   leaks: (context) => new LeaksView(context),
   failures: (context) => new FailuresView(context),
 };
+
+/** Whether all that reported is the model of the runtime, and its devices are closed. */
+function isEndedDemo(recording: Recording, { devices, processes }: Snapshot): boolean {
+  return recording.source === "live" && processes.length > 0 && processes.every(({ source }) => source === "model") && devices.every(({ allocators }) => allocators.length === 0);
+}
 
 /** Figures without an answer for so long are called stale. */
 const STALE = 3000;
@@ -55,7 +61,10 @@ export class App {
   private readonly problem = h("a", { class: "problem", hidden: true });
   private readonly failure = h("button", { type: "button", onclick: () => this.timebar.key("f") }, "look at the failure");
   private readonly peak = h("button", { type: "button", onclick: () => this.timebar.key("p") }, "look at the peak");
-  private readonly over = h("p", { class: "notice", hidden: true }, "This recording ends with nothing held: its programs had ended.", this.failure, this.peak);
+  private readonly overText = h("span");
+  private readonly over = h("p", { class: "notice", hidden: true }, this.overText, this.failure, this.peak);
+  /** Where the page went by itself when a demo had ended; null where the user has left it. */
+  private lastState: string | null | undefined;
   private readonly main = h("main", { id: "view", tabindex: -1 });
   private view: View;
   private framed = false;
@@ -104,7 +113,10 @@ export class App {
     const recording = this.documents.get<Recording>("recording");
     const snapshot = this.documents.get<Snapshot>("snapshot");
     // By number, as everywhere: a mesh has an order of its own.
-    if (snapshot) inOrder(snapshot);
+    if (snapshot) {
+      inOrder(snapshot);
+      learnHidden(snapshot);
+    }
     return {
       params: this.store.state.params,
       set: (change) => this.store.set(change),
@@ -172,14 +184,36 @@ export class App {
       const parts = [snapshot.host, `${clock(snapshot.time).slice(11)} UTC`, this.rate === undefined ? null : `${count(this.rate)} events/s`, `ttmem ${snapshot.server.version}`];
       setText(this.server, parts.filter((part) => part !== null).join("  ·  "));
       this.drawProblem(snapshot);
-      // What comes first is not a page of zeros without a word.
-      const atEnd = context.recording?.source === "file" && context.params["at"] === undefined;
-      this.failure.hidden = !context.recording?.failures.length;
-      this.over.hidden = !atEnd || peaksOf(context).length === 0 || snapshot.devices.some((device) => CLASSES.some((each) => used(device[each]) > 0));
+      this.drawOver(context, snapshot);
     }
     this.view.render(context);
     this.timebar.render(context);
     this.drawStatus();
+  }
+
+  /** What comes first is not a page of zeros without a word: what has ended says so, and a demo shows its last state. */
+  private drawOver(context: Context, snapshot: Snapshot): void {
+    const { recording, params } = context;
+    const at = params["at"];
+    const isEmpty = !snapshot.devices.some((device) => CLASSES.some((each) => used(device[each]) > 0));
+    const isOver = recording !== undefined && at === undefined && isEmpty && peaksOf(context).length > 0;
+    this.failure.hidden = !recording?.failures.length;
+    if (isOver && this.lastState === undefined && isEndedDemo(recording, snapshot)) {
+      const instant = recording.failures.at(-1)?.time ?? peaksOf(context)[0]?.time;
+      this.lastState = instant;
+      if (instant !== undefined) return this.store.set({ params: { at: instant } });
+    }
+    const isLastState = this.lastState !== undefined && this.lastState === at;
+    if (this.lastState && at === undefined) this.lastState = null;
+    this.over.hidden = !isOver && !isLastState;
+    if (this.over.hidden) return;
+    const shown = recording?.failures.some(({ time }) => time === at) ? "its last failure" : "its peak";
+    const texts = {
+      demo: `The demo has ended and released everything. This is ${shown}, at ${clock(at ?? null, snapshot.time, true)} UTC; n shows now.`,
+      file: "This recording ends with nothing held: its programs had ended.",
+      live: "Nothing is held now: the programs have released everything.",
+    };
+    setText(this.overText, isLastState ? texts.demo : recording?.source === "file" ? texts.file : texts.live);
   }
 
   private measure(snapshot: Snapshot): void {

@@ -5,14 +5,18 @@ import { h } from "./dom";
 import { address, age, bytes, count, counted, ids } from "./format";
 import { shortLine } from "./text";
 import { Table } from "./table";
+import { HIDDEN } from "./hidden";
 
 const MOST_GROUPS = 10;
+
+/** What stands for names of another user. */
+const hidden = (failure: Explanation): string | null => (failure.names_hidden ? HIDDEN : null);
 
 export function heading(failure: Explanation): string {
   const parts = [failure.verdict.replaceAll("_", " ").toUpperCase()];
   if (failure.time !== null) parts.push(failure.time.slice(0, 19).replace("T", " "));
   if (failure.device_ids?.length) parts.push(`device ${ids(failure.device_ids)}`);
-  if (failure.pid !== null) parts.push(`pid ${failure.pid} ${failure.process ?? ""}`.trimEnd());
+  if (failure.pid !== null) parts.push(`pid ${failure.pid} ${failure.process ?? hidden(failure) ?? ""}`.trimEnd());
   if (failure.times > 1) parts.push(`${count(failure.times)} times`);
   return parts.join(" · ");
 }
@@ -20,8 +24,10 @@ export function heading(failure: Explanation): string {
 /** All that is known of a failure. */
 export function explained(failure: Explanation): HTMLElement {
   const facts = [...request(failure.request), ...clash(failure), ...setting(failure.setting)];
-  if (failure.operation !== null) facts.push(["operation", failure.operation]);
-  if (failure.python !== null) facts.push(["python", failure.python]);
+  for (const name of ["operation", "python"] as const) {
+    const text = failure[name] ?? hidden(failure);
+    if (text !== null) facts.push([name, text]);
+  }
   return h(
     "article",
     { class: "explanation" },
@@ -85,11 +91,13 @@ function setting(wanted: Setting | null): Fact[] {
 }
 
 /** The line, the operation, and the process unless it is the one that failed. */
-function whose(owner: BlockOwner, failed: number | null): string {
+function whose(owner: BlockOwner, failure: Explanation): string {
+  const isFailed = owner.pid !== null && owner.pid === failure.pid;
+  if (failure.names_hidden && isFailed && owner.python === null && owner.operation === null) return HIDDEN;
   const parts: string[] = [];
   if (owner.python !== null) parts.push(shortLine(owner.python));
   if (owner.operation !== null) parts.push(owner.operation);
-  if (owner.pid !== null && (owner.pid !== failed || parts.length === 0)) parts.push(`pid ${owner.pid} ${owner.process ?? ""}`.trimEnd());
+  if (owner.pid !== null && (!isFailed || parts.length === 0)) parts.push(`pid ${owner.pid} ${owner.process ?? ""}`.trimEnd());
   return parts.length === 0 ? "not known" : parts.join(", ");
 }
 
@@ -100,7 +108,7 @@ function holders(failure: Explanation): HTMLElement | null {
     { title: "PER BANK", numeric: true, text: (group) => bytes(group.bytes_per_bank) },
     { title: "BUFFERS", numeric: true, text: (group) => count(group.buffers) },
     { title: "AGE", numeric: true, text: (group) => (failure.time === null ? "-" : age(group.owner.since, failure.time)) },
-    { title: "WHOSE", grows: true, text: (group) => whose(group.owner, failure.pid) },
+    { title: "WHOSE", grows: true, text: (group) => whose(group.owner, failure) },
   ]);
   table.update(held.slice(0, MOST_GROUPS));
   const others = held.slice(MOST_GROUPS);
@@ -135,7 +143,7 @@ function inTheWay(failure: Explanation): HTMLElement | null {
   const rows = blocks.slice(0, MOST_GROUPS).map(({ block, overlap_bytes }) => ({
     address: block.address,
     size: block.size_bytes,
-    owner: `${bytes(overlap_bytes)} overlap: ${whose(block.owner, failure.pid)}`,
+    owner: `${bytes(overlap_bytes)} overlap: ${whose(block.owner, failure)}`,
     release: false,
   }));
   const others = blocks.length - rows.length;
@@ -143,9 +151,9 @@ function inTheWay(failure: Explanation): HTMLElement | null {
   return h("div", null, byAddress("buffers in the way", rows), more);
 }
 
-function rowOwner(row: MapRow, failed: number | null): string {
+function rowOwner(row: MapRow, failure: Explanation): string {
   if (row.stands_for > 1) return `… ${count(row.stands_for)} more, in use or free`;
-  return row.owner ? whose(row.owner, failed) : "free";
+  return row.owner ? whose(row.owner, failure) : "free";
 }
 
 function map(failure: Explanation): HTMLElement | null {
@@ -153,7 +161,7 @@ function map(failure: Explanation): HTMLElement | null {
   const rows = failure.map.map((row) => ({
     address: row.address,
     size: row.size_bytes,
-    owner: rowOwner(row, failure.pid),
+    owner: rowOwner(row, failure),
     release: row.in_release,
   }));
   return h("div", null, byAddress("the bank around the best hole", rows), h("p", { class: "faint" }, "x release to make it fit"));

@@ -78,6 +78,14 @@ export function share(memory: Filled): number | null {
   return permille(memory.used, memory.whole);
 }
 
+/** What is said where allocators that know nothing of each other gave out one memory twice; null where there is room for all. */
+export function overlap(device: Device, kind: "dram" | "l1"): string | null {
+  const memory = kind === "dram" ? filled("dram", device.dram) : filledL1(device);
+  if (memory.whole === null || memory.used <= memory.whole) return null;
+  const allocators = device.allocators.filter((each) => each.class === kind && each.charged_bytes > 0).length;
+  return allocators > 1 ? `more than the device has: ${allocators} allocators overlap` : "more than the device has";
+}
+
 export function headroom(value: number): string {
   return value < 0 ? `overlap of ${bytes(-value)}` : bytes(value);
 }

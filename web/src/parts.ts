@@ -3,11 +3,12 @@
 import type { BufferGroup, BufferGroups, Device, Process } from "./api";
 import { KIND_LABEL, type Kind } from "./colours";
 import { choice, h, replace, setText } from "./dom";
-import { CLASSES, deviceKey, deviceName, fullest, isGone, share, stateOf, type DeviceClass, type Filled } from "./figures";
+import { CLASSES, deviceKey, deviceName, filled, filledL1, fullest, isGone, overlap, share, stateOf, type DeviceClass, type Filled } from "./figures";
 import { age, bytes, count, ids, onDevices, percent, permille } from "./format";
 import { shortLine } from "./text";
 import { Table, type Column } from "./table";
 import { chosenClass, chosenDevice, type Context } from "./view";
+import { HIDDEN, namedOfAll } from "./hidden";
 
 /** A bar: each kind gets its share, never more; a tick stands at the peak. */
 export class Bar {
@@ -104,7 +105,7 @@ export function groupingPicker(context: Context): HTMLElement {
 
 /** What a group is called. */
 export function groupLabel(by: string, key: string | null): string {
-  if (key === null || key === "") return by === "line" ? "no Python line shown" : "not known";
+  if (key === null || key === "") return namedOfAll(null, by === "line" ? "no Python line shown" : "not known");
   if (by === "line") return shortLine(key);
   return by === "process" && /^\d+$/.test(key) ? `pid ${key}` : key;
 }
@@ -148,12 +149,12 @@ export function processColumns(): Column<Process>[] {
     { title: "PID", numeric: true, text: (process) => (process.pid === null ? "–" : String(process.pid)) },
     {
       title: "COMMAND", grows: true,
-      text: (process) => process.host?.command ?? process.name ?? (process.names_hidden ? "hidden" : "–"),
+      text: (process) => process.host?.command ?? process.name ?? (process.names_hidden ? HIDDEN : "–"),
       hint: (process) =>
         process.names_hidden ? "names are shown to its user only; serve --http-names shows them here" : (process.host?.command ?? null),
     },
     { title: "DEVICES", text: (process) => ids(process.devices.map((device) => device.id)) },
-    { title: "DRAM", numeric: true, text: (process) => bytes(dram(process)) },
+    { title: "DRAM", numeric: true, text: (process) => onDevices(dram(process), process.devices.length) },
     { title: "ON FULLEST", numeric: true, text: (process) => bytes(fullest(process)?.dram_bytes ?? 0) },
     { title: "ITS PEAK", numeric: true, text: (process) => bytes(fullest(process)?.peak?.dram ?? null) },
     { title: "STATE", text: stateOf, kind: (process) => (isGone(process) ? "faint" : null) },
@@ -177,10 +178,18 @@ export function sumOf(devices: Device[], of: (device: Device) => Filled): Filled
   return { parts: [...parts], used, whole, peak: null };
 }
 
-/** `DRAM 9.4%: 9.0 GiB of 95.4 GiB on 8 devices`. */
-export function sumTitle(label: string, memory: Filled, devices: number): string {
-  const whole = memory.whole === null ? "" : ` of ${onDevices(memory.whole, devices)}`;
-  return `${label} ${percent(share(memory))}: ${bytes(memory.used)}${whole}`;
+/** `DRAM 9.4%: 9.0 GiB of 95.4 GiB on 8 devices`, with a remark where a device has less than was given out. */
+export function sumTitle(label: string, kind: "dram" | "l1", devices: Device[]): string {
+  const memory = sumOf(devices, (device) => (kind === "dram" ? filled("dram", device.dram) : filledL1(device)));
+  const whole = memory.whole === null ? "" : ` of ${onDevices(memory.whole, devices.length)}`;
+  const beyond = devices.find((device) => overlap(device, kind) !== null);
+  const remark = beyond ? `${devices.length > 1 ? `, device ${beyond.id} ` : ", "}${overlap(beyond, kind)}` : "";
+  return `${label} ${percent(share(memory))}: ${bytes(memory.used)}${whole}${remark}`;
+}
+
+/** `Operations, sizes are on each device`: buffers of a mesh are as large on each of its devices. */
+export function onEach(title: string, devices: number): string {
+  return devices > 1 ? `${title}: sizes are on each device` : title;
 }
 
 /** A sentence about what a server cannot do, in the place of what is missing. */

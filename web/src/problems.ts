@@ -4,6 +4,7 @@ import type { ClassUsage, Device, Explanation, GrowingGroup, Leaks, Process, Sna
 import { bytes, counted, duration, ids, percent, permille, seconds } from "./format";
 import { checked, free, headroom, incomplete, isGone, largestFit, NARROW_HEADROOM, NEARLY_FULL, processName, used } from "./figures";
 import { calledFrom, shortLine } from "./text";
+import { HIDDEN } from "./hidden";
 
 export interface Problem {
   text: string;
@@ -54,7 +55,7 @@ function freshFailures(snapshot: Snapshot, failures: Explanation[]): Fresh[] {
 function failed([first, ...others]: Fresh[]): Problem[] {
   if (!first) return [];
   const { failure, age, living } = first;
-  const who = processName(failure.pid, failure.process) + (living ? "" : " (ended)");
+  const who = processName(failure.pid, failure.process ?? (failure.names_hidden ? HIDDEN : null)) + (living ? "" : " (ended)");
   const device = failure.device_ids?.length ? `, device ${ids(failure.device_ids)}` : "";
   const more = others.length > 0 ? ` (and ${counted(others.length, "failure")} before)` : "";
   return [{ text: `${who}${device}: ${failure.sentence} (${duration(age)} ago)${more}`, grave: true, key: "9" }];
@@ -135,7 +136,7 @@ function growing(each: GrowingGroup): Problem {
 function untrusted(process: Process): Problem[] {
   const why = incomplete(process);
   if (why === null) return [];
-  const who = processName(process.pid, process.name);
+  const who = processName(process.pid, process.name ?? (process.names_hidden ? HIDDEN : null));
   return [{ text: `tracking of ${who} is incomplete: ${why}`, grave: true, key: "2" }];
 }
 

@@ -7,6 +7,7 @@ import { h, setText } from "./dom";
 import { clock, duration, seconds, stamp } from "./format";
 import { peaksOf } from "./timeline";
 import type { Context } from "./view";
+import { parse, write } from "./state";
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
 const TICK = 200;
@@ -43,6 +44,7 @@ export class TimeBar {
       this.text,
       h("div", { class: "choice", role: "group", "aria-label": "jump" }, button("peak", "to the peak", "p"), button("failure", "next failure", "f"), button("mark", "next mark", "'")),
       this.live,
+      h("button", { type: "button", title: "copy the address of this instant", onclick: () => void this.link() }, "link"),
     );
     this.slider.addEventListener("input", () => this.scrub(Number(this.slider.value) / 1000));
     this.element = h("footer", { "aria-label": "time" }, this.controls, this.none);
@@ -113,6 +115,21 @@ export class TimeBar {
   private toNow(): void {
     this.stop();
     this.context().set({ params: { at: null } });
+  }
+
+  /** Holds the instant that is shown, so that the page's address has it, and copies the address where a browser lets pages do that. */
+  private async link(): Promise<void> {
+    const { params, now, set } = this.context();
+    this.stop();
+    const at = params["at"] ?? now;
+    if (at !== "") set({ params: { at } });
+    const address = new URL(location.href);
+    address.hash = write({ view: parse(address.hash).view, params: { ...params, at } });
+    try {
+      await navigator.clipboard.writeText(address.href);
+    } catch {
+      // Over plain HTTP from another machine: the address bar has it.
+    }
   }
 
   private toggle(): void {

@@ -49,6 +49,9 @@ pub struct Explanation {
     pub pid: Option<u32>,
     /// Its name.
     pub process: Option<String>,
+    /// Whether names, operations and lines are left out because they are another user's.
+    #[serde(default)]
+    pub names_hidden: bool,
     /// The operation that failed.
     pub operation: Option<String>,
     /// The user's line of Python, as `file:line function`.

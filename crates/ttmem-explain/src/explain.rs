@@ -57,6 +57,7 @@ fn blank(caller: &Caller) -> Explanation {
         device_ids: caller.device_ids.clone(),
         pid: caller.pid,
         process: caller.process.clone(),
+        names_hidden: false,
         operation: caller.operation.clone(),
         python: caller.python.clone(),
         request: None,

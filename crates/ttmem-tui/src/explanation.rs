@@ -1,6 +1,7 @@
 //! A failure and why it happened, as lines of text: for reports and for the terminal view alike.
 
 use crate::format::{bytes, count, counted, duration, ids};
+use crate::labels::HIDDEN;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Column, Table};
 use ttmem_api::{
@@ -73,9 +74,10 @@ pub fn in_full(failure: &Explanation, width: usize) -> Vec<(Style, String)> {
         ("operation", &failure.operation),
         ("python", &failure.python),
     ];
+    let hidden = failure.names_hidden.then(|| HIDDEN.to_owned());
     let named = named
         .into_iter()
-        .filter_map(|(name, value)| Some((name, value.clone()?)));
+        .filter_map(|(name, value)| Some((name, value.clone().or_else(|| hidden.clone())?)));
     facts.extend(named);
     for (name, fact) in facts {
         page.fact(name, &fact);
@@ -124,7 +126,7 @@ impl Lines {
                 bytes(group.bytes_per_bank),
                 count(group.buffers),
                 group_age(group, failure.time),
-                whose(&group.owner, failure.pid),
+                whose(&group.owner, failure),
             ];
             self.put(Style::Text, table.line(&cells, self.width));
         }
@@ -147,7 +149,7 @@ impl Lines {
             let owner = format!(
                 "{} overlap: {}",
                 bytes(each.overlap_bytes),
-                whose(&each.block.owner, failure.pid)
+                whose(&each.block.owner, failure)
             );
             (each.block.address, each.block.size_bytes, owner, false)
         });
@@ -167,7 +169,7 @@ impl Lines {
             (
                 row.address,
                 row.size_bytes,
-                row_owner(row, failure.pid),
+                row_owner(row, failure),
                 row.in_release,
             )
         }));
@@ -203,7 +205,8 @@ fn heading(failure: &Explanation) -> String {
         parts.push(format!("device {}", ids(devices)));
     }
     if let Some(pid) = failure.pid {
-        let name = failure.process.as_deref().unwrap_or_default();
+        let hidden = failure.names_hidden.then_some(HIDDEN);
+        let name = failure.process.as_deref().or(hidden).unwrap_or_default();
         parts.push(format!("pid {pid} {name}").trim_end().to_owned());
     }
     parts.extend(
@@ -305,7 +308,11 @@ fn setting(setting: &Setting) -> (&'static str, String) {
 }
 
 /// The line, the operation, and the process unless it is the one that failed.
-fn whose(owner: &BlockOwner, failed: Option<u32>) -> String {
+fn whose(owner: &BlockOwner, failure: &Explanation) -> String {
+    let is_failed = owner.pid.is_some() && owner.pid == failure.pid;
+    if failure.names_hidden && is_failed && owner.python.is_none() && owner.operation.is_none() {
+        return HIDDEN.to_owned();
+    }
     let mut parts: Vec<String> = Vec::new();
     parts.extend(
         owner
@@ -314,9 +321,7 @@ fn whose(owner: &BlockOwner, failed: Option<u32>) -> String {
             .map(|line| short_line(line).to_owned()),
     );
     parts.extend(owner.operation.clone());
-    let other = owner
-        .pid
-        .filter(|pid| Some(*pid) != failed || parts.is_empty());
+    let other = owner.pid.filter(|_pid| !is_failed || parts.is_empty());
     parts.extend(other.map(|pid| {
         let name = owner.process.as_deref().unwrap_or_default();
         format!("pid {pid} {name}").trim_end().to_owned()
@@ -327,10 +332,10 @@ fn whose(owner: &BlockOwner, failed: Option<u32>) -> String {
     parts.join(", ")
 }
 
-fn row_owner(row: &MapRow, failed: Option<u32>) -> String {
+fn row_owner(row: &MapRow, failure: &Explanation) -> String {
     match &row.owner {
         _ if row.stands_for > 1 => format!("… {} more, in use or free", count(row.stands_for)),
-        Some(owner) => whose(owner, failed),
+        Some(owner) => whose(owner, failure),
         None => "free".to_owned(),
     }
 }

@@ -23,6 +23,9 @@ pub const FRAGMENTED: &str = "fragmented";
 pub const PEAK: &str = "peak";
 pub const HELD_AT_EXIT: &str = "held at exit";
 
+/// In the place of a name that only its user may see.
+pub const HIDDEN: &str = "hidden: another user's";
+
 /// Below so many bytes between CBs and the lowest L1 buffer the next program may well clash.
 pub const NARROW_HEADROOM_BYTES: i64 = 16 * 1024;
 
@@ -169,6 +172,13 @@ pub fn departure(reason: &str) -> &str {
         "forgotten" => "forgotten on request",
         other => other,
     }
+}
+
+/// The name of a process, or that it is hidden.
+#[must_use]
+pub fn process_name(process: &Process) -> Option<&str> {
+    let hidden = process.names_hidden.then_some(HIDDEN);
+    process.name.as_deref().or(hidden)
 }
 
 /// Why the figures of a process cannot be trusted; none if they can.

@@ -46,4 +46,5 @@ pub use export::ExportForm;
 pub use once::{OnceOptions, once};
 pub use theme::{Background, ColourDepth, Theme};
 pub use views::Tab;
+pub use views::buffers::groups::GROUPINGS;
 pub use views::problems::of_snapshot as problems;

@@ -9,7 +9,7 @@ use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError, Timestamp};
+use ttmem_api::{ApiClient, ApiRequestError, GroupBy, Timestamp};
 
 /// A view knows which documents it needs when it has seen what there is: a map needs a device, then a core.
 const ROUNDS: usize = 3;
@@ -29,6 +29,8 @@ pub struct OnceOptions {
     /// Columns, and rows; without a number of rows as many as the view has something for.
     pub size: (u16, Option<u16>),
     pub unicode: bool,
+    /// What buffers are put together by, in their view.
+    pub group: Option<GroupBy>,
     /// What the view shows for other programs, instead of its text.
     pub export: Option<ExportForm>,
 }
@@ -47,6 +49,9 @@ pub fn once(client: &ApiClient, options: &OnceOptions) -> Result<String, ApiRequ
         theme,
     );
     app.begin_at(options.at);
+    if let Some(by) = options.group {
+        app.group_buffers(by);
+    }
     let client = &client.clone().at_instant(options.at);
     let take = |app: &mut App, update| app.take(update, Instant::now());
     take(&mut app, Update::Instant(options.at, Vec::new()));

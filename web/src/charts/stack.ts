@@ -43,6 +43,8 @@ export interface StackOptions {
   text?: (value: number) => string;
   /** Fewer words and lines: a small picture among others. */
   small?: boolean;
+  /** Reaches to the capacity however little is used: pictures that are compared. */
+  whole?: boolean;
 }
 
 const INCREMENTS = Array.from({ length: 51 }, (_, power) => 2 ** power);
@@ -162,11 +164,8 @@ export class StackChart {
     return index === null ? null : Math.min(index, values - 1);
   }
 
-  /** The whole memory if the curve fills much of it; else what the curve needs, rounded up. */
   private top(high: number | null): number {
-    const needed = Math.max(high ?? 0, 1) * 1.08;
-    const capacity = this.stack?.capacity ?? null;
-    return capacity !== null && needed > capacity / 2 ? Math.max(capacity, high ?? 0) : needed;
+    return scaleOf(high, this.stack?.capacity ?? null, this.options.whole ?? false);
   }
 
   private annotate(plot: uPlot): void {
@@ -199,16 +198,31 @@ export class StackChart {
     ctx.restore();
   }
 
+  /** The line of the capacity with its name; where it lies above the graph, the words alone. */
   private level(plot: uPlot, value: number): void {
     const { ctx, bbox } = plot;
+    const ratio = uPlot.pxRatio;
     const top = plot.valToPos(value, "y", true);
-    if (top < bbox.top) return;
-    ctx.strokeStyle = colour("faint");
-    ctx.setLineDash([6, 4]);
-    ctx.beginPath();
-    ctx.moveTo(bbox.left, top);
-    ctx.lineTo(bbox.left + bbox.width, top);
-    ctx.stroke();
+    const isAbove = top < bbox.top;
+    if (!isAbove) {
+      ctx.strokeStyle = colour("faint");
+      ctx.lineWidth = ratio;
+      ctx.setLineDash([6 * ratio, 4 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, top);
+      ctx.lineTo(bbox.left + bbox.width, top);
+      ctx.stroke();
+    }
+    const words = capacityWords(value, isAbove);
+    const [wide, high] = [ctx.measureText(words).width, 13 * ratio];
+    const [left, base] = [bbox.left + bbox.width - wide - 4 * ratio, (isAbove ? bbox.top : top) + high];
+    // Readable over whatever is drawn there.
+    ctx.fillStyle = colour("panel");
+    ctx.globalAlpha = 0.75;
+    ctx.fillRect(left - 3 * ratio, base - 11 * ratio, wide + 6 * ratio, high + 1 * ratio);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = colour("text");
+    ctx.fillText(words, left, base);
   }
 
   private upright(ctx: CanvasRenderingContext2D, left: number, bbox: uPlot.BBox, ink: string, dash: number[]): void {
@@ -220,6 +234,20 @@ export class StackChart {
     ctx.lineTo(Math.round(left) + 0.5, bbox.top + bbox.height);
     ctx.stroke();
   }
+}
+
+/**
+ * The top of the scale: the whole memory, as in the terminal view, or as much more as is used. A graph that shows details ends
+ * where its curve does while that is below a half.
+ */
+export function scaleOf(high: number | null, capacity: number | null, whole: boolean): number {
+  const needed = Math.max(high ?? 0, 1) * 1.08;
+  if (capacity === null || (!whole && needed <= capacity / 2)) return needed;
+  return Math.max(capacity, high ?? 0, 1);
+}
+
+export function capacityWords(capacity: number, isAbove: boolean): string {
+  return isAbove ? `capacity ${bytes(capacity)}, above this graph` : `capacity ${bytes(capacity)}`;
 }
 
 /** Pixels between two marks that are drawn. */

@@ -15,6 +15,7 @@ import { shortLine, userFrame } from "../text";
 import { peaksOf } from "../timeline";
 import { chosenDevice, stepDevice, type Context, type View } from "../view";
 import { sort } from "./programs";
+import { named } from "../hidden";
 
 const SHOWN = [
   ["list", "every buffer"],
@@ -67,8 +68,8 @@ export class Buffers implements View {
         { title: "CHARGED", numeric: true, text: (row) => bytes(row.charged_bytes), width: "6.5rem", sort: "size" },
         { title: "REQUESTED", numeric: true, text: (row) => bytes(row.requested_bytes), width: "6.5rem" },
         { title: "CLASS", text: (row) => KIND_LABEL[row.class], kind: (row) => `ink-${row.class}`, width: "6rem" },
-        { title: "PYTHON LINE", text: (row) => shortLine(userFrame(row.python) ?? "–"), hint: (row) => row.python?.join("\n") ?? null, width: "minmax(15rem, 1fr)" },
-        { title: "OPERATION", text: (row) => row.operation ?? "–", hint: (row) => row.operation, width: "minmax(9rem, 1.5fr)" },
+        { title: "PYTHON LINE", text: (row) => shortLine(named(userFrame(row.python), row.pid)), hint: (row) => row.python?.join("\n") ?? null, width: "minmax(15rem, 1fr)" },
+        { title: "OPERATION", text: (row) => named(row.operation, row.pid), hint: (row) => row.operation, width: "minmax(9rem, 1.5fr)" },
         { title: "DEVICES", text: (row) => ids(row.device_ids), width: "5.5rem" },
         { title: "LAYOUT", text: (row) => (row.layout ?? "–").replaceAll("_", " "), width: "8rem" },
         { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–"), width: "5rem" },

@@ -5,13 +5,14 @@ import { StackChart, type Stack } from "../charts/stack";
 import { KIND_LABEL } from "../colours";
 import { choice, h, panel, replace, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
-import { checked, CLASSES, deviceName, fragmented, free, largestFit, largestFitText, region, used, type DeviceClass } from "../figures";
+import { checked, CLASSES, deviceName, fragmented, free, largestFit, largestFitText, overlap, region, used, type DeviceClass } from "../figures";
 import { bytes, clock, count, percent, permille, seconds, stamp } from "../format";
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, GROUPINGS, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
 import { historyNeed, lookedAtInParts, ofFree, ofHistory, ofTimeline, peaksOf, READING, WINDOWS } from "../timeline";
 import { chosenClass, chosenDevice, chosenKey, stepDevice, type Context, type View } from "../view";
+import { named } from "../hidden";
 
 interface LegendRow {
   label: string;
@@ -81,8 +82,8 @@ export class DeviceView implements View {
     });
     this.allocators = new Table<Allocator>("allocators", ALLOCATOR_COLUMNS);
     this.peak = new Table("what the peak was made of", [
-      { title: "HELD BY", grows: true, text: (row) => (row.line ? shortLine(row.line) + calledFrom(row.callers) : (row.name ?? "not known")), hint: (row) => row.line },
-      { title: "OPERATION", text: (row) => row.name ?? "–" },
+      { title: "HELD BY", grows: true, text: (row) => (row.line ? shortLine(row.line) + calledFrom(row.callers) : named(row.name, row.pid, "not known")), hint: (row) => row.line },
+      { title: "OPERATION", text: (row) => named(row.name, row.pid) },
       { title: "PID", numeric: true, text: (row) => (row.pid === null ? "–" : `${row.pid}${row.departed ? " (ended)" : ""}`) },
       { title: "BYTES", numeric: true, text: (row) => bytes(row.bytes) },
       { title: "BUFFERS", numeric: true, text: (row) => count(row.count) },
@@ -134,7 +135,8 @@ export class DeviceView implements View {
     const memory = device[kind];
     const share = percent(permille(used(memory), memory.capacity_bytes));
     const peak = memory.peak_time === null ? "" : `, peak ${bytes(memory.peak_bytes)} at ${clock(memory.peak_time, context.now)} UTC`;
-    setText(titleOf(this.timePanel), `${KIND_LABEL[kind]} ${share}: ${bytes(used(memory))} of ${bytes(memory.capacity_bytes)}${peak}`);
+    const beyond = kind === "dram" || kind === "l1" ? overlap(device, kind) : null;
+    setText(titleOf(this.timePanel), `${KIND_LABEL[kind]} ${share}: ${bytes(used(memory))} of ${bytes(memory.capacity_bytes)}${beyond ? `, ${beyond}` : ""}${peak}`);
     this.drawTime(device, kind, context);
     this.classes.update([...CLASSES, "system" as const].map((each) => ({ kind: each, usage: device[each] })), "", (row) => row.kind === kind);
     setText(this.regions, device.regions.map((each) => `to use: ${region(each)}`).join(" · "));

@@ -8,6 +8,7 @@ import { clock, counted, ids } from "../format";
 import { Table } from "../table";
 import { shortLine } from "../text";
 import { finds, type Context, type View } from "../view";
+import { HIDDEN } from "../hidden";
 
 const id = (failure: Explanation) => `${failure.time ?? ""} ${failure.pid ?? ""}`;
 
@@ -32,9 +33,9 @@ export class FailuresView implements View {
       { title: "VERDICT", text: (row) => row.verdict.replaceAll("_", " "), kind: () => "danger" },
       { title: "TIMES", numeric: true, text: (row) => String(row.times) },
       { title: "DEVICE", text: (row) => ids(row.device_ids ?? []) },
-      { title: "PROCESS", hint: (row) => row.process, text: (row) => `${row.pid ?? "?"} ${row.process ?? ""}` },
+      { title: "PROCESS", hint: (row) => row.process, text: (row) => `${row.pid ?? "?"} ${row.process ?? (row.names_hidden ? HIDDEN : "")}` },
       { title: "PYTHON LINE", text: (row) => (row.python ? shortLine(row.python) : "–"), hint: (row) => row.python },
-      { title: "OPERATION", text: (row) => row.operation ?? "–" },
+      { title: "OPERATION", text: (row) => row.operation ?? (row.names_hidden ? HIDDEN : "–") },
       { title: "WHAT HAPPENED", grows: true, text: (row) => row.sentence, hint: (row) => row.sentence },
     ], (row) => this.context().set({ params: { failure: id(row) } }));
     this.list = panel("Failures", this.table.element);

@@ -10,6 +10,7 @@ import { growth } from "../problems";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
 import { finds, type Context, type View } from "../view";
+import { named } from "../hidden";
 
 const GROUPED = [
   ["line", "by Python line"],
@@ -62,9 +63,9 @@ export class LeaksView implements View {
       { title: "TRACE", numeric: true, text: (row) => bytes(row.device.trace.charged_bytes) },
     ]);
     this.held = new Table("held at close", [
-      { title: "HELD AT CLOSE BY", grows: true, text: (group) => (group.line ? shortLine(group.line) + calledFrom(group.callers) : (group.operation ?? "not known where")), hint: (group) => group.line },
-      { title: "OPERATION", text: (group) => group.operation ?? "–" },
-      { title: "PROCESS", text: (group) => `${group.pid ?? "?"} ${group.process ?? ""}${group.departed ? " (ended)" : ""}` },
+      { title: "HELD AT CLOSE BY", grows: true, text: (group) => (group.line ? shortLine(group.line) + calledFrom(group.callers) : named(group.operation, group.pid, "not known where")), hint: (group) => group.line },
+      { title: "OPERATION", text: (group) => named(group.operation, group.pid) },
+      { title: "PROCESS", text: (group) => `${group.pid ?? "?"} ${named(group.process, group.pid, "")}${group.departed ? " (ended)" : ""}` },
       { title: "BUFFERS", numeric: true, text: (group) => String(group.buffers) },
       { title: "CHARGED", numeric: true, text: (group) => bytes(group.bytes) },
       { title: "GROWING", text: (group) => (group.growing ? "yes" : "no") },
@@ -91,7 +92,7 @@ export class LeaksView implements View {
     this.markPlace = place;
     const groups = documents.get<BufferGroups>("since");
     const when = mark ? `mark ${place + 1} of ${snapshot.marks.length}, ${mark.name || "unnamed"}, ${clock(mark.time, context.now)} UTC, ${age(mark.time, context.now)} ago` : "the start of the server: no mark is set";
-    const size = !groups ? (documents.error("since")?.message ?? "") : `${counted(groups.buffers, "buffer")} with ${bytes(groups.charged_bytes)} allocated since and still held`;
+    const size = !groups ? (documents.error("since")?.message ?? "") : `${counted(groups.buffers, "buffer")} with ${bytes(groups.charged_bytes)}${snapshot.devices.length > 1 ? " on each device" : ""} allocated since and still held`;
     setText(titleOf(this.since), `Since ${when}: ${size}`);
     for (const [name, table] of Object.entries(this.groups)) table.table.element.hidden = name !== by;
     if (groups) {
@@ -120,7 +121,7 @@ export class LeaksView implements View {
     const find = this.context().params["find"];
     const lines = leaks.growing.filter((group) => finds(find, group.line, group.operation, group.pid, group.process));
     this.growingPanel.hidden = lines.length === 0;
-    const text = (each: Leaks["growing"][number]) => `${growth(each)} · ${counted(each.buffers, "buffer")} · ${processName(each.pid, each.process)}`;
+    const text = (each: Leaks["growing"][number]) => `${growth(each)} · ${counted(each.buffers, "buffer")} · ${processName(each.pid, named(each.process, each.pid, ""))}`;
     const wanted = lines.map(text);
     if ([...this.growing.children].map((item) => item.textContent).join("\n") !== wanted.join("\n")) {
       replace(this.growing, ...wanted.map((line) => h("li", { class: "warning" }, line)));

@@ -13,6 +13,7 @@ import { Table } from "../table";
 import { shortLine } from "../text";
 import { cursor, lookedAtInParts, READING } from "../timeline";
 import { chosenClass, chosenDevice, chosenKey, finds, stepDevice, type Context, type View } from "../view";
+import { named } from "../hidden";
 
 const MODES = [
   ["now", "at this instant"],
@@ -52,8 +53,8 @@ export class MapView implements View {
     this.timeTable = new Table<Rectangle>("the largest allocations of this window", [
       { title: "ADDRESS", numeric: true, text: (row) => address(row.address) },
       { title: "PER BANK", numeric: true, text: (row) => bytes(row.per_bank_bytes) },
-      { title: "PYTHON LINE", text: (row) => (row.line ? shortLine(row.line) : "–"), hint: (row) => row.line },
-      { title: "OPERATION", grows: true, text: (row) => row.operation ?? "–" },
+      { title: "PYTHON LINE", text: (row) => shortLine(named(row.line, row.pid)), hint: (row) => row.line },
+      { title: "OPERATION", grows: true, text: (row) => named(row.operation, row.pid) },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
       { title: "FROM (UTC)", numeric: true, text: (row) => clock(row.from, row.from, true) },
       { title: "FOR", numeric: true, text: (row) => (row.to === null ? "still held" : lasted(seconds(row.to) - seconds(row.from))) },
@@ -178,8 +179,8 @@ const SEGMENT_COLUMNS = (now: () => string) => [
   { title: "ADDRESS", numeric: true, text: (row: Segment) => address(row.address) },
   { title: "SIZE", numeric: true, text: (row: Segment) => bytes(row.size_bytes) },
   { title: "KIND", text: (row: Segment) => segmentLabel(row.kind) + (row.more > 0 ? ` (+${row.more} at this place)` : "") },
-  { title: "OWNER", grows: true, text: (row: Segment) => row.owner ?? "–", hint: (row: Segment) => row.owner },
-  { title: "PYTHON LINE", text: (row: Segment) => (row.line ? shortLine(row.line) : "–"), hint: (row: Segment) => row.line },
+  { title: "OWNER", grows: true, text: (row: Segment) => named(row.owner, row.pid), hint: (row: Segment) => row.owner },
+  { title: "PYTHON LINE", text: (row: Segment) => shortLine(named(row.line, row.pid)), hint: (row: Segment) => row.line },
   { title: "PID", numeric: true, text: (row: Segment) => String(row.pid ?? "–") },
   { title: "AGE", numeric: true, text: (row: Segment) => age(row.time, now()) },
 ];
@@ -203,7 +204,7 @@ class L1Grid {
     this.column = new Canvas("the core's L1 by address", 460, (ctx, width, height) => this.paint(ctx, width, height));
     this.segments = new Table<Segment>("segments of the core, from the top", SEGMENT_COLUMNS(() => this.now));
     this.residents = new Table<L1Map["residents"][number]>("programs that ran last on some core", [
-      { title: "RAN LAST", grows: true, text: (row) => row.name ?? "–" },
+      { title: "RAN LAST", grows: true, text: (row) => named(row.name, row.pid) },
       { title: "CORES", numeric: true, text: (row) => count(row.cores) },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
       { title: "AGO", numeric: true, text: (row) => age(row.time, this.now) },
@@ -310,8 +311,8 @@ class Bank {
     this.largest = new Table<Block>("the largest blocks", [
       { title: "ADDRESS", numeric: true, text: (row) => address(row.address) },
       { title: "PER BANK", numeric: true, text: (row) => bytes(row.size_bytes) },
-      { title: "OPERATION", grows: true, text: (row) => row.operation ?? "–" },
-      { title: "PYTHON LINE", text: (row) => (row.line ? shortLine(row.line) : "–"), hint: (row) => row.line },
+      { title: "OPERATION", grows: true, text: (row) => named(row.operation, row.pid) },
+      { title: "PYTHON LINE", text: (row) => shortLine(named(row.line, row.pid)), hint: (row) => row.line },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
       { title: "AGE", numeric: true, text: (row) => age(row.time, this.now) },
     ]);

@@ -4,9 +4,9 @@ import type { BufferGroups, Device, History, Process } from "../api";
 import { StackChart, type Layer } from "../charts/stack";
 import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
-import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, percent, share, type Filled } from "../figures";
+import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, overlap, percent, share, type Filled } from "../figures";
 import { bytes, count } from "../format";
-import { Bar, byDram, groupTable, legend, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
+import { Bar, byDram, groupTable, legend, onEach, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
 import { Table } from "../table";
 import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
 import { finds, type Context, type View } from "../view";
@@ -34,9 +34,10 @@ export class Overview implements View {
   private readonly l1Panel: HTMLElement;
   private readonly devices: HTMLElement;
   private readonly linePanel: HTMLElement;
+  private readonly operationPanel: HTMLElement;
   private readonly cards = h("div", { class: "cards" });
-  private readonly dram = new StackChart({ height: 130, small: true });
-  private readonly l1 = new StackChart({ height: 130, small: true });
+  private readonly dram = new StackChart({ height: 150, small: true, whole: true });
+  private readonly l1 = new StackChart({ height: 150, small: true, whole: true });
   private readonly processes: Table<Process>;
   private readonly processPanel: HTMLElement;
   private readonly lines;
@@ -51,15 +52,16 @@ export class Overview implements View {
     this.dramPanel = panel("DRAM", this.dram.element);
     this.l1Panel = panel("L1", this.l1.element);
     this.linePanel = panel("Lines of Python", this.lines.table.element);
+    this.operationPanel = panel("Operations", this.operations.table.element);
     this.devices = panel("Devices", this.cards, legend(["dram", "reserved", "cb", "l1", "l1_small", "free"]));
     this.processPanel = panel("Processes", this.processes.element);
     this.element = h(
       "div",
-      { class: "view" },
-      h("div", { class: "two" }, this.dramPanel, this.l1Panel),
+      { class: "view overview" },
+      h("div", { class: "two graphs" }, this.dramPanel, this.l1Panel),
       this.devices,
       this.processPanel,
-      h("div", { class: "two" }, this.linePanel, panel("Operations", this.operations.table.element)),
+      h("div", { class: "two" }, this.linePanel, this.operationPanel),
     );
   }
 
@@ -74,8 +76,10 @@ export class Overview implements View {
     const { snapshot, documents, params } = context;
     if (!snapshot) return;
     const { devices } = snapshot;
-    setText(titleOf(this.dramPanel), sumTitle("DRAM", sumOf(devices, (device) => filled("dram", device.dram)), devices.length));
-    setText(titleOf(this.l1Panel), sumTitle("L1", sumOf(devices, filledL1), devices.length));
+    setText(titleOf(this.dramPanel), sumTitle("DRAM", "dram", devices));
+    setText(titleOf(this.l1Panel), sumTitle("L1", "l1", devices));
+    setText(titleOf(this.linePanel), onEach("Lines of Python", devices.length));
+    setText(titleOf(this.operationPanel), onEach("Operations", devices.length));
     setText(titleOf(this.devices), count(devices.length) + (devices.length === 1 ? " device" : " devices"));
     this.drawCards(devices);
     const processes = byDram(snapshot.processes).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
@@ -103,7 +107,8 @@ export class Overview implements View {
     const first = firstWorthShowing(history, total, HISTORY_SECONDS);
     const edges = edgesOf(history, first);
     const layers = all.map((layer) => ({ ...layer, values: layer.values.slice(first) }));
-    const summary = `${label} of all devices over the last minutes, now ${bytes(whole.used)}`;
+    const capacity = whole.whole === null ? "" : ` of ${bytes(whole.whole)}`;
+    const summary = `${label} of all devices over the last minutes, now ${bytes(whole.used)}${capacity}`;
     chart.draw({ times: edges, layers, capacity: whole.whole, moments: moments(context), at: cursor(context), summary });
   }
 
@@ -122,9 +127,9 @@ export class Overview implements View {
       setText(dramText, `${bytes(dram.used)} ${percent(share(dram))}`);
       setText(l1Text, `${bytes(l1.used)} ${percent(share(l1))}`);
       const fit = largestFitText(device.dram, free(device.dram));
-      setText(dramMore, fit === null ? "" : `largest fit ${fit}`);
+      setText(dramMore, overlap(device, "dram") ?? (fit === null ? "" : `largest fit ${fit}`));
       const room = device.cb_headroom_bytes;
-      setText(l1More, room === null ? "no CBs resident" : `CB headroom ${headroom(room)}`);
+      setText(l1More, overlap(device, "l1") ?? (room === null ? "no CBs resident" : `CB headroom ${headroom(room)}`));
     });
   }
 

@@ -8,6 +8,7 @@ import { bytes, clock, count, counted, onDevices } from "../format";
 import { byDram, dram, processColumns, Toolbar } from "../parts";
 import { Table, type Column } from "../table";
 import { finds, type Context, type View } from "../view";
+import { named } from "../hidden";
 
 const DEVICE_COLUMNS: Column<ProcessDevice>[] = [
   { title: "DEVICE", text: (row) => String(row.id) },
@@ -152,7 +153,7 @@ export class Processes implements View {
     this.table.update(shown, "no process has reported anything", (row) => row === chosen);
     this.detail.hidden = chosen === undefined;
     if (!chosen) return;
-    setText(titleOf(this.detail), `pid ${chosen.pid ?? "?"} ${chosen.name ?? ""}: what it holds on each device`);
+    setText(titleOf(this.detail), `pid ${chosen.pid ?? "?"} ${named(chosen.name, chosen.pid, "")}: what it holds on each device`);
     const why = incomplete(chosen);
     const facts = [
       chosen.host?.user,

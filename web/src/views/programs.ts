@@ -9,6 +9,7 @@ import { devicePicker, Toolbar } from "../parts";
 import { LongTable, rowsOf, Table, type Sorted } from "../table";
 import { shortLine, userFrame } from "../text";
 import { chosenDevice, finds, stepDevice, type Context, type View } from "../view";
+import { named } from "../hidden";
 
 const PAGES = [
   ["programs", "programs"],
@@ -51,8 +52,8 @@ export class Programs implements View {
     this.table = new LongTable<ProgramRow>(
       "programs",
       [
-        { title: "PROGRAM", text: (row) => row.name ?? "–", hint: (row) => row.name, width: "minmax(12rem, 2fr)", sort: "name" },
-        { title: "PYTHON LINE", text: (row) => shortLine(userFrame(row.python) ?? "–"), hint: (row) => userFrame(row.python), width: "minmax(15rem, 1fr)" },
+        { title: "PROGRAM", text: (row) => named(row.name, row.pid), hint: (row) => row.name, width: "minmax(12rem, 2fr)", sort: "name" },
+        { title: "PYTHON LINE", text: (row) => shortLine(named(userFrame(row.python), row.pid)), hint: (row) => userFrame(row.python), width: "minmax(15rem, 1fr)" },
         { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–"), width: "5rem" },
         { title: "CORES", numeric: true, text: (row) => count(row.cores), width: "4.5rem", sort: "cores" },
         { title: "TEXT", numeric: true, text: (row) => bytes(row.text_bytes), width: "6rem", sort: "text" },

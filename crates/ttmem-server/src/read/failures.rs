@@ -34,7 +34,11 @@ pub(super) fn failures(view: &View, count: u32) -> Failures {
             .map(|moment| {
                 let devices = moment.devices.iter();
                 let device_ids = devices.filter_map(|id| view.logical_id(*id)).collect();
-                explained(moment, device_ids)
+                let may_see = view.audience.may_see(Some(moment.identity.uid));
+                Explanation {
+                    names_hidden: !may_see,
+                    ..explained(moment, device_ids)
+                }
             })
             .collect(),
         omitted: kept.omitted.saturating_add(left_out),

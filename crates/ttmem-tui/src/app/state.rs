@@ -9,6 +9,7 @@ use crate::input::{Gesture, Input, Key, Pointer};
 use crate::playback::{self, Playback};
 use crate::theme::Theme;
 use crate::timebar;
+use crate::views::buffers::Buffers;
 use crate::views::help::{EVERYWHERE, Help, TIME_KEYS};
 use crate::views::problems;
 use crate::views::{Chosen, KeyHelp, Outcome, Tab, View};
@@ -16,7 +17,7 @@ use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
-use ttmem_api::Timestamp;
+use ttmem_api::{GroupBy, Timestamp};
 
 /// The intervals that `+` and `-` go through.
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
@@ -88,6 +89,11 @@ impl App {
     /// Begins at an instant of a recording.
     pub(crate) fn begin_at(&mut self, at: Option<Timestamp>) {
         self.data.playback = Playback::beginning_at(at);
+    }
+
+    /// Begins with the buffers in groups.
+    pub(crate) fn group_buffers(&mut self, by: GroupBy) {
+        self.views[Tab::Buffers as usize] = Box::new(Buffers::grouped_by(by));
     }
 
     pub(crate) const fn set_of_fleet(&mut self, of_fleet: bool) {

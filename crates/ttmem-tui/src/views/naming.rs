@@ -11,7 +11,7 @@ pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme
         Some(_) => process.instance.as_deref() == instance,
         None => pid.is_some() && process.pid == pid,
     });
-    let name = same.and_then(|process| process.name.as_deref());
+    let name = same.and_then(crate::labels::process_name);
     match (pid, name) {
         (Some(pid), Some(name)) => format!("{pid} {name}"),
         (Some(pid), None) => pid.to_string(),

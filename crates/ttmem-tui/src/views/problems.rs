@@ -56,7 +56,8 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
 fn failed(failures: &[FreshFailure<'_>]) -> Option<Problem> {
     let (first, others) = failures.split_first()?;
     let failure = first.failure;
-    let mut who = name(failure.pid, failure.process.as_deref());
+    let hidden = failure.names_hidden.then_some(labels::HIDDEN);
+    let mut who = name(failure.pid, failure.process.as_deref().or(hidden));
     if first.living.is_none() {
         who.push_str(" (ended)");
     }
@@ -214,7 +215,7 @@ fn name(pid: Option<u32>, name: Option<&str>) -> String {
 }
 
 fn name_of(process: &Process) -> String {
-    name(process.pid, process.name.as_deref())
+    name(process.pid, labels::process_name(process))
 }
 
 /// The processes that grow from mark to mark.

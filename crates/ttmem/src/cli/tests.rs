@@ -129,6 +129,9 @@ fn top_begins_as_it_is_told() {
     assert_eq!(other.look.colour.depth(), Some(ColourDepth::Palette));
     assert_eq!(other.look.interval, Duration::from_millis(250));
     assert!(other.once && other.http.http.is_some());
+    let grouped = top("ttmem top --once --view buffers --group line");
+    assert_eq!(grouped.group, Some(ttmem_api::GroupBy::Line));
+    assert!(parse("ttmem top --once --view buffers --group stack").is_err());
 }
 
 #[test]

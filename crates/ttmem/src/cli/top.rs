@@ -4,6 +4,7 @@ use super::{HttpOptions, PrometheusOptions, RecordedOptions};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
+use ttmem_api::GroupBy;
 use ttmem_api::HostPattern;
 use ttmem_tui::{ColourDepth, Tab};
 
@@ -26,6 +27,10 @@ pub(crate) struct TopOptions {
     /// Print the list of the view once, as CSV.
     #[arg(long)]
     pub(crate) csv: bool,
+
+    /// Print buffers in groups: by line, operation, size, class, process or layout; with --view buffers.
+    #[arg(long, value_name = "BY", value_parser = group())]
+    pub(crate) group: Option<GroupBy>,
 
     #[command(flatten)]
     pub(crate) recorded: RecordedOptions,
@@ -140,6 +145,16 @@ impl Colour {
 fn view() -> impl TypedValueParser<Value = Tab> {
     PossibleValuesParser::new(Tab::ALL.map(Tab::name))
         .try_map(|name| view_of(&name).ok_or("no such view"))
+}
+
+/// What the view of buffers can be grouped by.
+fn group() -> impl TypedValueParser<Value = GroupBy> {
+    PossibleValuesParser::new(ttmem_tui::GROUPINGS.map(GroupBy::as_str)).try_map(|name| {
+        let mut known = ttmem_tui::GROUPINGS.into_iter();
+        known
+            .find(|by| by.as_str() == name)
+            .ok_or("no such grouping")
+    })
 }
 
 pub(crate) fn view_of(name: &str) -> Option<Tab> {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write, stdin, stdout};
 use ttmem_api::{ApiClient, HostPattern, HttpUrl, Prometheus, Timestamp, Token};
 use ttmem_tui::fleet::{FleetLeft, FleetOptions};
-use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Theme};
+use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Tab, Theme};
 
 /// Why no view can be shown on this terminal; none if it can.
 pub(crate) fn terminal_obstacle() -> Option<&'static str> {
@@ -40,8 +40,14 @@ pub(super) fn run(
         (false, true) => Some(ExportForm::Csv),
         (false, false) => None,
     };
-    if options.once || export.is_some() || terminal_obstacle().is_some() {
+    let prints = options.once || export.is_some() || terminal_obstacle().is_some();
+    if options.group.is_some() && !(prints && options.look.view == Tab::Buffers) {
+        let what = "--group is for --once, --json and --csv, with --view buffers; on the screen, `b` groups them";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if prints {
         let options = OnceOptions {
+            group: options.group,
             address,
             tab: options.look.view,
             at,

@@ -125,7 +125,7 @@ impl Page<'_, Snapshot> {
             let fullest = labels::fullest(&process.devices);
             let cells = [
                 known(process.pid),
-                known(process.name.as_ref()),
+                known(ttmem_tui::labels::process_name(process)),
                 process.state.to_string(),
                 process.devices.len().to_string(),
                 sum(|device| device.dram_bytes),

@@ -78,6 +78,16 @@ fn its_user_root_and_the_servers_user_see_names() {
 }
 
 #[test]
+fn a_failure_says_that_its_names_are_hidden() {
+    for (uid, hidden) in [(UID, false), (1001, true)] {
+        let served = serving(failing(), uid);
+        let failures = served.client().failures(16).unwrap().failures;
+        let said: Vec<bool> = failures.iter().map(|each| each.names_hidden).collect();
+        assert_eq!(said, [hidden], "{failures:?}");
+    }
+}
+
+#[test]
 fn others_get_sizes() {
     let (_text, all, all_rows) = shown_to(UID, failing());
     let (text, snapshot, rows) = shown_to(1001, failing());

@@ -47,6 +47,7 @@ impl World {
             device_ids: Some(vec![0]),
             pid: Some(PID),
             process: Some(self.name("python3", 0)),
+            names_hidden: false,
             operation: Some(self.name("ttnn.linear", 0)),
             python: Some(format!("/home/me/{}:57 forward", self.name("model.py", 0))),
             request: None,

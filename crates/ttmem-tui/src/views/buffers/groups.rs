@@ -8,16 +8,19 @@ use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
 use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
+/// What the view of buffers can be grouped by.
+pub const GROUPINGS: [GroupBy; 6] = [
+    GroupBy::Line,
+    GroupBy::Operation,
+    GroupBy::Size,
+    GroupBy::Class,
+    GroupBy::Process,
+    GroupBy::Layout,
+];
+
 /// The ways to group, the one that says most first: lines of Python where they are recorded.
 pub(in crate::views) fn ways(data: &Data) -> [GroupBy; 6] {
-    let mut ways = [
-        GroupBy::Line,
-        GroupBy::Operation,
-        GroupBy::Size,
-        GroupBy::Class,
-        GroupBy::Process,
-        GroupBy::Layout,
-    ];
+    let mut ways = GROUPINGS;
     if !data.has_lines() {
         ways.rotate_left(1);
     }

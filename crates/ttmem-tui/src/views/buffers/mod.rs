@@ -3,7 +3,7 @@
 //! What is asked is in `question`, how rows look in `list`, sums in `groups`. A window that answers
 //! another question than the one on the screen is not shown: it would be taken for the answer.
 
-pub(super) mod groups;
+pub(crate) mod groups;
 mod list;
 pub(super) mod question;
 #[cfg(test)]
@@ -33,6 +33,14 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
+    /// All of them, in groups from the start.
+    pub(crate) fn grouped_by(by: GroupBy) -> Self {
+        Self {
+            grouped: Some(by),
+            ..Self::default()
+        }
+    }
+
     /// Those of a group that were allocated since a moment; none if no filter can say which.
     pub(super) fn of_group(
         group: &BufferGroup,

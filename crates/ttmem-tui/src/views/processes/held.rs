@@ -78,7 +78,7 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
 pub(crate) fn command(process: &Process) -> Option<&str> {
     let host = process.host.as_ref();
     let command = host.and_then(|host| host.command.as_deref());
-    command.or(process.name.as_deref())
+    command.or(crate::labels::process_name(process))
 }
 
 /// The user by name, else by number.

@@ -51,6 +51,55 @@ fn block(address: u64, size_bytes: u64, python: &str, seconds_ago: u64) -> HeldB
     }
 }
 
+/// What a reader is shown who may not see the names of the process.
+#[test]
+fn what_another_user_named_is_said_to_be_hidden() {
+    let mut nameless = block(105_824, 262_144, "", 12);
+    nameless.owner = BlockOwner {
+        process: None,
+        python: None,
+        operation: None,
+        ..nameless.owner
+    };
+    let refused = Failure::Refused(Refused {
+        request: FailedRequest {
+            class: Some(MemoryClass::L1),
+            requested_bytes: Some(1_300_000 * 64),
+            banks: Some(64),
+            need_bytes_per_bank: Some(1_300_000),
+            ..FailedRequest::default()
+        },
+        table: Some(BlockTable {
+            base: 105_824,
+            bank_bytes: 1_393_312,
+            blocks: vec![nameless],
+        }),
+        ..Refused::default()
+    });
+    let hidden = Explanation {
+        process: None,
+        operation: None,
+        python: None,
+        names_hidden: true,
+        ..moment(refused)
+    };
+    let failures = Failures {
+        schema: SCHEMA,
+        failures: vec![hidden],
+        omitted: 0,
+    };
+    let text = explained(&failures, PLAIN);
+    let said = text.matches("hidden: another user's").count();
+    // The process, its operation and line, and whose the block is.
+    assert!(said >= 4, "{text}");
+    assert!(text.contains("pid 4001 hidden: another user's"), "{text}");
+    let holders = text.lines().find(|line| line.contains("256.0 KiB"));
+    assert!(
+        holders.is_some_and(|line| line.ends_with("hidden: another user's")),
+        "{text}"
+    );
+}
+
 #[test]
 fn recorded_moments() {
     let blocks = vec![

@@ -100,6 +100,21 @@ fn the_report_has_what_every_device_held_and_ran() {
 }
 
 #[test]
+fn a_program_cache_that_warms_up_is_no_growth_and_a_leak_is() {
+    for seed in ["1", "2", "3"] {
+        let warm = report(&["--scenario", "transformer-8b", "--seed", seed]);
+        assert_eq!(warm["growing"], Value::Array(Vec::new()), "seed {seed}");
+    }
+    let leak = report(&["--scenario", "leak"]);
+    let growing = leak["growing"].as_array().expect("a list");
+    let operations: Vec<_> = growing.iter().map(|each| &each["operation"]).collect();
+    assert_eq!(operations, ["softmax"], "{growing:?}");
+    let per_step = growing[0]["bytes_per_step"].as_u64().expect("a figure");
+    let held = growing[0]["bytes"].as_u64().expect("a figure");
+    assert!(per_step > 1 << 20 && per_step < held, "{growing:?}");
+}
+
+#[test]
 fn what_is_planted_comes_and_is_reported() {
     let clash = report(&["--scenario", "cb-clash"]);
     assert_eq!(clash["failures"][0]["kind"], "clash");

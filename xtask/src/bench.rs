@@ -6,13 +6,14 @@ mod python;
 use crate::command::{cargo, program, run as run_command, target_dir};
 use anyhow::bail;
 
-const SUBJECTS: [&str; 9] = [
+const SUBJECTS: [&str; 10] = [
     "server",
     "client",
     "top",
     "api",
     "metrics",
     "churn",
+    "short",
     "fair",
     "python",
     "recording",

@@ -45,8 +45,8 @@ before a commit, before a change is merged, and for a release:
   test                        minutes: every check; steps that cannot run here are skipped
   ci                          test, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
-  soak [STEP...]              an hour or more: load, property tests, fuzzing, regions, the page, fleet-scale, worst,
-                              host-unharmed, ttnn-matrix; keeps the output in docs/soak/
+  soak [STEP...]              an hour or more: load, property tests, fuzzing, regions, the page, churn, short, fleet-scale,
+                              worst, host-unharmed, ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way
@@ -77,7 +77,7 @@ single checks:
   worst [CASE...]             instructions per event as everything else grows; fails where they grow too
 
 measurements:
-  bench SUBJECT [--quick]     server, client, top, api, metrics, churn, fair, python or recording,
+  bench SUBJECT [--quick]     server, client, top, api, metrics, churn, short, fair, python or recording,
                               as JSON
   fleet-scale [--quick]       200 simulated hosts with 32 devices each in one Prometheus: series, memory, times
   ttnn-reports                programs on the real ttnn that run out of memory; writes the reports of them into

@@ -204,6 +204,9 @@ const SOAK: &[&Step] = &[
     &Step::new("churn", Whole, "cargo xtask bench churn", || {
         bench::run(&["churn"])
     }),
+    &Step::new("short", Whole, "cargo xtask bench short", || {
+        bench::run(&["short"])
+    }),
     &Step::new("fleet-scale", Whole, "cargo xtask fleet-scale", || {
         fleet::scale(&[])
     }),

@@ -19,6 +19,7 @@ mod recording_cost;
 mod release;
 mod report;
 mod screen;
+mod short;
 mod top;
 mod wire_client;
 mod workload;
@@ -43,6 +44,7 @@ pub enum Subject {
     Api,
     Metrics,
     Churn,
+    Short,
     Fair,
     Recording(RecordingOptions),
 }
@@ -83,6 +85,7 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
                 json!({ "bench": "recording", "recording": found, "cost": cost, "report": report })
             }
         }
+        Subject::Short => json!({ "bench": "short", "short": short::measure(programs, quick)? }),
         Subject::Churn => json!({ "bench": "churn", "churn": churn::measure(programs, quick)? }),
     };
     found["schema"] = json!(1);

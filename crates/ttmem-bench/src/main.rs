@@ -30,6 +30,8 @@ enum Command {
     Metrics(Measurement),
     /// A thousand processes that come and go for an hour, and the terminal view: does memory grow?
     Churn(Measurement),
+    /// Ten thousand processes that live for a moment, hostile labels, stalled scrapers: do series grow?
+    Short(Measurement),
     /// Fairness: an honest client's round trip beside each of many attacks.
     Fair(Measurement),
     /// Recordings: events per second and bytes per event, time to open and to go to an instant.
@@ -84,6 +86,7 @@ fn main() -> Result<()> {
         Command::Api(options) => (Subject::Api, options),
         Command::Metrics(options) => (Subject::Metrics, options),
         Command::Churn(options) => (Subject::Churn, options),
+        Command::Short(options) => (Subject::Short, options),
         Command::Fair(options) => (Subject::Fair, options),
         Command::Recording {
             measurement,

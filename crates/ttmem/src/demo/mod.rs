@@ -162,12 +162,8 @@ impl Session {
             .close(CLOSE_TIMEOUT)
             .context("the server did not confirm that the program disconnected")?;
         let after_close = self.reader.snapshot()?;
-        Ok(Report::new(
-            play,
-            played,
-            statistics,
-            &after_play,
-            &after_close,
-        ))
+        let mut report = Report::new(play, played, statistics, &after_play, &after_close);
+        report.growing = self.reader.leaks()?.growing;
+        Ok(report)
     }
 }

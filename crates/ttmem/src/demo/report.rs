@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use ttmem_api::{CacheCounts, LeakCandidates, PeakBytes, Snapshot};
+use ttmem_api::{CacheCounts, GrowingGroup, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
 use ttmem_sim::runtime::FailureKind;
 
@@ -59,6 +59,8 @@ pub(crate) struct Report {
     pub(crate) leaked_buffers: u64,
     /// What was still held when its mesh closed.
     pub(crate) leak_candidates: LeakCandidates,
+    /// What grew with the marks until the end, the fastest first.
+    pub(crate) growing: Vec<GrowingGroup>,
     #[serde(serialize_with = "as_map")]
     pub(crate) anomalies: Vec<(String, u64)>,
     /// Events that never reached the account.
@@ -147,6 +149,7 @@ impl Report {
                 buffers: process(|process| process.leak_candidates.buffers),
                 bytes: process(|process| process.leak_candidates.bytes),
             },
+            growing: Vec::new(),
             anomalies: after_close
                 .anomalies
                 .seen()

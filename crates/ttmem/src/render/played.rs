@@ -141,6 +141,9 @@ impl Page<'_, Report> {
             format!("elided {}", counted(report.elided_events, "event")),
             format!("live at the end {}", bytes(report.live_bytes)),
         ];
+        for growing in &report.growing {
+            text.push_str(&sentence("growing: ", &growing.sentence(), self.width));
+        }
         for fact in facts {
             text.push_str(&format!("{fact}\n"));
         }

@@ -388,3 +388,38 @@ fn stopping_ends_listening_and_what_is_idle() {
     assert_eq!(ended(idle), "");
     assert!(TcpStream::connect(address).is_err());
 }
+
+#[test]
+fn scrapers_that_ask_and_take_nothing_keep_no_permit_for_long() {
+    let limits = HttpLimits {
+        requests: 4,
+        connection_timeout: Duration::from_millis(600),
+        ..HttpLimits::TCP
+    };
+    let both = Both::with(None, limits);
+    let stalled: Vec<TcpStream> = (0..40)
+        .map(|_scraper| {
+            let mut stream = both.connect();
+            // Those that are refused do not hear it.
+            let _sent = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            stream
+        })
+        .collect();
+    // The socket has permits of its own.
+    both.unix.client().with_timeout(WATCHDOG).snapshot().unwrap();
+    for _reader in 0..10 {
+        both.wait_for_permit();
+    }
+    let head = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let began = Instant::now();
+    while !both.exchange(head).contains("\nttmem_up 1\n") {
+        assert!(began.elapsed() < WATCHDOG, "no scrape comes through");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Each of the stalled ones was answered, or told that the server is busy.
+    for scraper in stalled {
+        let told = ended(scraper);
+        let is_told = told.starts_with("HTTP/1.1 200") || told.starts_with("HTTP/1.1 503");
+        assert!(is_told || told.is_empty(), "{told}");
+    }
+}

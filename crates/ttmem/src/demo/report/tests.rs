@@ -25,6 +25,7 @@ fn sound() -> Report {
             buffers: 2,
             bytes: 4096,
         },
+        growing: Vec::new(),
         anomalies: Vec::new(),
         lost_events: 0,
         elided_events: 0,

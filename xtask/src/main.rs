@@ -19,6 +19,7 @@ mod examples;
 mod fleet;
 mod fuzz;
 mod gate;
+mod guide;
 mod install;
 mod loom;
 mod schemathesis;
@@ -61,6 +62,8 @@ single checks:
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named): the same inputs as always, or for
                               so long new ones
   gate [--bless]              instructions per event against the committed baselines; --bless writes them
+  guide [PAGE...]             builds the guide, follows its links, runs every command in it and compares its
+                              pictures; or runs and compares what the named pages have
   loom                        the lock-free code in every interleaving of its threads
   schemathesis [ARG...]       the read API of a running server against its own description; arguments go
                               to schemathesis
@@ -87,7 +90,8 @@ measurements:
 other:
   dist                        builds the wheel, the Debian package and the tarballs into target/dist
   install --prefix DIR        installs libttmem, its headers, and its pkg-config and CMake packages
-  screens                     captures the screens in README.md and docs/top.md again
+  screens [DOCUMENT...]       captures the screens and pictures of README.md, docs/top.md and docs/guide again, or of
+                              those named
   ttnn-pictures               runs a notebook on the real ttnn and takes pictures of what it shows into
                               target/notebook; one of them goes into docs/pictures
   web                         builds the page into web/dist, which the server embeds when it is built next; needs
@@ -140,6 +144,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["fuzz", rest @ ..] => fuzz::run(&fuzz::Request::parse(rest)?),
         ["gate"] => gate::run(gate::Mode::Compare),
         ["gate", "--bless"] => gate::run(gate::Mode::Bless),
+        ["guide", pages @ ..] => guide::run(pages),
         ["worst", cases @ ..] => worst::run(cases),
         ["dist"] => dist::run(),
         ["dist-wheel"] => dist::check_wheel(),
@@ -149,7 +154,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["install", rest @ ..] => install::run(&install::Request::parse(rest)?),
         ["loom"] => loom::run(),
         ["schemathesis", rest @ ..] => schemathesis::run(rest),
-        ["screens"] => screens::run(),
+        ["screens", documents @ ..] => screens::run(documents),
         ["ttnn", rest @ ..] => ttnn::run(rest),
         ["ttnn-bench"] => ttnn::bench(),
         ["ttnn-reports"] => ttnn::reports(),

@@ -11,14 +11,17 @@ mod picture;
 mod terminal;
 
 use crate::command::{cargo, program, read, root, run as run_command, target_dir};
-use crate::tool;
+use crate::{guide, tool};
 use anyhow::{Context, bail};
 use std::fs;
 use std::path::Path;
 use terminal::Terminal;
 
-/// The documents that show screens.
+/// The documents that show screens, besides the chapters of the guide.
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/top.md"];
+
+/// The most that a picture of the guide may have: pages are read over slow lines, too.
+const MOST_PICTURE_BYTES: usize = 60_000;
 
 /// What is shown instead of the name of this machine.
 const HOST: &str = "host";
@@ -28,13 +31,19 @@ const USER: &str = "user";
 const SOCKET: &str = "/tmp/ttmem-demo/ttmem.sock";
 const SOCKET_NAME: &str = "/ttmem.sock";
 
-/// Builds the program and makes every screen anew.
-pub(crate) fn run() -> anyhow::Result<()> {
+/// Builds the program and makes the screens of every document anew, or of those that are named.
+pub(crate) fn run(named: &[&str]) -> anyhow::Result<()> {
     tool::TMUX.ensure()?;
     run_command(&mut cargo(["build", "--package", "ttmem"]))?;
     let ttmem = target_dir().join("debug/ttmem");
     let privates = Privates::of_this_machine()?;
-    for name in DOCUMENTS {
+    let documents: Vec<String> = if named.is_empty() {
+        let usual = DOCUMENTS.iter().map(|name| (*name).to_owned());
+        usual.chain(guide::chapters()?).collect()
+    } else {
+        named.iter().map(|name| (*name).to_owned()).collect()
+    };
+    for name in &documents {
         let path = root().join(name);
         let old = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
         let new = renewed(&old, &ttmem, &privates).with_context(|| format!("in {name}"))?;
@@ -47,27 +56,137 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A picture of a document: what it is of, and where it goes.
+#[derive(Debug)]
+struct Kept<'d> {
+    file: &'d str,
+    background: picture::Background,
+    /// Its figures depend on the moment.
+    is_moving: bool,
+}
+
+impl<'d> Kept<'d> {
+    fn of(picture: &document::Screen<'d>) -> anyhow::Result<Self> {
+        let words: Vec<&str> = picture.name.split_whitespace().collect();
+        let (file, background, is_moving) = match words.as_slice() {
+            [file, background] => (*file, *background, false),
+            [file, background, "moving"] => (*file, *background, true),
+            _ => bail!("it is not FILE dark, FILE light, or either with `moving`"),
+        };
+        Ok(Self {
+            file,
+            background: picture::Background::from_name(background)
+                .with_context(|| format!("{background:?} is neither dark nor light"))?,
+            is_moving,
+        })
+    }
+}
+
 /// Draws a picture into the file that it names.
 fn draw(picture: &document::Screen<'_>, ttmem: &Path, privates: &Privates) -> anyhow::Result<()> {
     println!("{}: ttmem {}", picture.name, picture.arguments);
-    let parts = picture
-        .name
-        .split_once(' ')
-        .and_then(|(file, background)| Some((file, picture::Background::from_name(background)?)));
-    let (file, background) = parts.context("it is not FILE dark or FILE light")?;
-    let variables = match background {
+    let kept = Kept::of(picture)?;
+    let svg = drawn(picture, &kept, ttmem, privates)?;
+    let path = root().join(kept.file);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).context("no folder for it")?;
+    }
+    fs::write(&path, svg).with_context(|| format!("cannot write {}", kept.file))
+}
+
+/// A picture as the program draws it now.
+fn drawn(
+    picture: &document::Screen<'_>,
+    kept: &Kept<'_>,
+    ttmem: &Path,
+    privates: &Privates,
+) -> anyhow::Result<String> {
+    let variables = match kept.background {
         picture::Background::Dark => "COLORTERM=truecolor COLORFGBG='15;0'",
         picture::Background::Light => "COLORTERM=truecolor COLORFGBG='0;15'",
     };
     let terminal = Terminal::start(ttmem, picture, variables)?;
     terminal.follow(&picture.steps)?;
     let shown = privates.hidden(&terminal.colours()?)?;
-    let svg = picture::draw(&shown, usize::from(picture.columns), background);
-    let path = root().join(file);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).context("no folder for it")?;
+    let columns = usize::from(picture.columns);
+    Ok(picture::draw(&shown, columns, kept.background))
+}
+
+/// Compares the pictures of a document with what the program draws now, and says how many there are.
+///
+/// # Errors
+/// Where a picture is not shown by the document, is too large, or says something else than the program does.
+pub(crate) fn compare(name: &str, text: &str, ttmem: &Path) -> anyhow::Result<usize> {
+    let privates = Privates::of_this_machine()?;
+    let pictures = document::pictures(text)?;
+    for picture in &pictures {
+        let kept = Kept::of(picture)?;
+        let of = || format!("{name}, picture {}", kept.file);
+        let shown = kept.file.rsplit('/').next().unwrap_or(kept.file);
+        if !text.contains(&format!("pictures/{shown})")) {
+            bail!("{}: the page does not show it", of());
+        }
+        let svg = fs::read_to_string(root().join(kept.file)).with_context(of)?;
+        if svg.len() > MOST_PICTURE_BYTES {
+            bail!(
+                "{}: {} bytes are more than {MOST_PICTURE_BYTES}",
+                of(),
+                svg.len()
+            );
+        }
+        let now = drawn(picture, &kept, ttmem, &privates).with_context(of)?;
+        if let Some((was, is)) = difference(&svg, &now, kept.is_moving) {
+            bail!(
+                "{} is not current: it has\n  {was}\nand the program draws\n  {is}\n\
+                 `cargo xtask screens {name}` draws it again",
+                of()
+            );
+        }
     }
-    fs::write(&path, svg).with_context(|| format!("cannot write {file}"))
+    Ok(pictures.len())
+}
+
+/// The first line of two pictures that says something else, but for what differs from run to run.
+fn difference(old: &str, new: &str, is_moving: bool) -> Option<(String, String)> {
+    let lines = |svg: &str| -> Vec<String> {
+        let lines = picture::lines(svg).into_iter();
+        lines.map(|line| lasting(&line, is_moving)).collect()
+    };
+    let (old, new) = (lines(old), lines(new));
+    if is_moving {
+        // Rows come and go: the first line has the views, the last one the keys.
+        let ends = |lines: &[String]| Some((lines.first()?.clone(), lines.last()?.clone()));
+        let (was, is) = (ends(&old)?, ends(&new)?);
+        return (was != is).then(|| (was.0 + " / " + &was.1, is.0 + " / " + &is.1));
+    }
+    let count = old.len().max(new.len());
+    let line = |lines: &[String], number: usize| lines.get(number).cloned().unwrap_or_default();
+    let mut pairs = (0..count).map(|number| (line(&old, number), line(&new, number)));
+    pairs.find(|(old, new)| old != new)
+}
+
+/// A line without what differs from run to run: times, ages, pids and rates. Figures with a unit of bytes or a per cent sign and
+/// addresses stay, unless everything moves.
+fn lasting(line: &str, is_moving: bool) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_figure = |at: usize| {
+        let unit = words.get(at + 1).copied().unwrap_or_default();
+        let unit = unit.trim_matches(|sign: char| !sign.is_alphabetic());
+        words[at].ends_with('%')
+            || words[at].starts_with("0x")
+            || ["B", "KiB", "MiB", "GiB"].contains(&unit)
+    };
+    let masked = (0..words.len()).map(|at| {
+        if !is_moving && is_figure(at) {
+            return words[at].to_owned();
+        }
+        let mut mask = words[at].replace(|sign: char| sign.is_ascii_digit(), "#");
+        while mask.contains("##") {
+            mask = mask.replace("##", "#");
+        }
+        mask
+    });
+    masked.collect::<Vec<_>>().join(" ")
 }
 
 /// A document with new screens.
@@ -201,6 +320,26 @@ mod tests {
             let drawn = format!("1 Overview\n{status}\n{private}\n");
             assert!(privates().hidden(&drawn).is_err(), "{private}");
         }
+    }
+
+    #[test]
+    fn a_picture_is_current_if_only_times_pids_and_ages_differ() {
+        let draw = |screen: &str| picture::draw(screen, 60, picture::Background::Light);
+        let old = draw("1 Overview\npid 20290 · 64.0 KiB at 0x15e000 · 0 s ago\n06:12:42 UTC");
+        let later = draw("1 Overview\npid 7 · 64.0 KiB at 0x15e000 · 17 s ago\n23:59:00 UTC");
+        assert_eq!(difference(&old, &later, false), None);
+        for other in ["65.0 KiB", "64.0 MiB"] {
+            let other = draw(&format!(
+                "1 Overview\npid 7 · {other} at 0x15e000 · 17 s ago\n06:12:42 UTC"
+            ));
+            assert!(difference(&old, &other, false).is_some());
+            assert_eq!(difference(&old, &other, true), None, "it moves");
+        }
+        assert!(difference(&old, &draw("1 Overviews\n06:12:42 UTC"), true).is_some());
+        assert!(
+            difference(&old, &draw("1 Overview"), false).is_some(),
+            "lines are missing"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long to wait for what should take milliseconds, on a machine that is busy.
@@ -174,9 +175,11 @@ impl Drop for Running {
 pub(crate) struct SocketFolder(PathBuf);
 
 impl SocketFolder {
-    /// Makes one; a process has one at a time.
+    /// Makes one.
     pub(crate) fn make() -> anyhow::Result<Self> {
-        let name = format!("ttmem-xtask-{}", std::process::id());
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ttmem-xtask-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))

@@ -6,8 +6,8 @@ use crate::command::{build_for_tests, cargo, program, root, run as run_command, 
 use crate::steps::Share::{Part, Whole};
 use crate::steps::{Skipping, Step, run_steps};
 use crate::{
-    arrows, bench, dist, examples, fleet, fuzz, gate, loom, schemathesis, tool, ttnn, types, web,
-    worst,
+    arrows, bench, dist, examples, fleet, fuzz, gate, guide, loom, schemathesis, tool, ttnn, types,
+    web, worst,
 };
 use anyhow::{Context, bail};
 use std::fs;
@@ -97,6 +97,8 @@ const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemath
 
 const FLEET: Step = Step::new("fleet", Part, "cargo xtask fleet", fleet::run);
 
+const GUIDE: Step = Step::new("guide", Part, "cargo xtask guide", || guide::run(&[]));
+
 const WEB: Step = Step::new("web", Part, "cargo xtask web-test", web::test);
 
 const LOOM: Step = Step::new("loom", Part, "cargo xtask loom", loom::run);
@@ -152,6 +154,7 @@ const TEST: &[&Step] = &[
     &GATE,
     &FLEET,
     &WEB,
+    &GUIDE,
     &EXAMPLES,
     &LOOM,
     &SCHEMATHESIS,

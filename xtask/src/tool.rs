@@ -1,11 +1,11 @@
 //! Programs that a check needs and a machine with Rust may not have.
 
 use crate::CannotRun;
-use crate::command::{program, read, run};
+use crate::command::{cargo, program, read, run};
 use crate::environment::cache_folder;
 use anyhow::{Context, bail};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// A program and the Debian package it comes in.
@@ -59,6 +59,31 @@ pub(crate) const MPIRUN: Tool = Tool::new("mpirun", "openmpi-bin");
 pub(crate) const OPENSSL: Tool = Tool::new("openssl", "openssl");
 /// The browser that the page is tried in.
 pub(crate) const CHROMIUM: Tool = Tool::new("chromium", "chromium");
+
+/// A program of crates.io in an exact version, compiled once and kept in the cache: without optimisation, which takes half the time
+/// and is fast enough for what it does here.
+pub(crate) fn compiled(name: &str, version: &str, features: &[&str]) -> anyhow::Result<PathBuf> {
+    let cache = cache_folder().context("no folder for caches: set XDG_CACHE_HOME or HOME")?;
+    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let folder = cache.join(format!("{name}-{version}"));
+    let path = folder.join("bin").join(name);
+    let lock = folder.with_added_extension("lock");
+    let lock = File::create(&lock).with_context(|| format!("cannot make {}", lock.display()))?;
+    // Released when the file is closed, also by the death of this process.
+    lock.lock().context("cannot lock the cache")?;
+    if path.is_file() {
+        return Ok(path);
+    }
+    println!("{name} {version} is not there: compiling it");
+    let mut install = cargo(["install", "--locked", "--debug", "--version", version]);
+    install.args(["--no-default-features", "--features", &features.join(",")]);
+    // Not among the workspace's products, whatever the environment says.
+    install.env_remove("CARGO_TARGET_DIR");
+    if let Err(error) = run(install.arg("--root").arg(&folder).arg(name)) {
+        bail!(CannotRun(format!("{name} cannot be compiled: {error:#}")));
+    }
+    Ok(path)
+}
 
 /// A program of a Debian package that is not installed for it, because a service would come with it: the one on the path,
 /// or one that is taken out of the package and kept in the cache.

@@ -90,6 +90,7 @@ pub(super) fn put_guides(tree: &Tree, folder: &str) -> anyhow::Result<()> {
             tree.put(&page, &format!("{to}/{name}"), PLAIN)?;
         }
     }
+    put_all(tree, &root().join("docs/guide"), &format!("{to}/guide"))?;
     put_all(tree, &root().join("deploy"), &format!("{folder}/deploy"))
 }
 

@@ -1,7 +1,7 @@
 //! A terminal's screen as an SVG picture: what `tmux capture-pane -e` gives, drawn cell by cell.
 //!
-//! Blocks, shades, borders and Braille dots are drawn as shapes: fonts leave gaps between them. All other
-//! text is written once per run of equal looks, stretched to its cells, whatever font is there.
+//! Blocks, shades, borders and Braille dots are drawn as shapes: fonts leave gaps between them. Equal ones beside each other
+//! are one shape. All other text is written once per run of equal looks, stretched to its cells, whatever font is there.
 
 use std::fmt::Write;
 
@@ -83,7 +83,8 @@ pub(super) fn draw(screen: &str, columns: usize, background: Background) -> Stri
     let (paper, ink) = background.plain();
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         width=\"{width}\" height=\"{height}\" font-family=\"{FONTS}\" font-size=\"{LETTERS}\">\n\
+         width=\"{width}\" height=\"{height}\" font-family=\"{FONTS}\" font-size=\"{LETTERS}\" \
+         fill=\"#{ink:06x}\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#{paper:06x}\"/>\n"
     );
     let mut look = Look::default();
@@ -97,26 +98,61 @@ pub(super) fn draw(screen: &str, columns: usize, background: Background) -> Stri
                 MARGIN + run.column as f64 * WIDTH,
                 MARGIN + row as f64 * HEIGHT,
             );
-            draw_run(&mut svg, &run, place, front, back);
+            let written = (front != ink).then_some(front);
+            draw_run(&mut svg, &run, place, (front, written), back);
         }
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn draw_run(svg: &mut String, run: &Run, (x, y): (f64, f64), front: u32, back: Option<u32>) {
+/// The texts of a picture, line by line.
+pub(super) fn lines(svg: &str) -> Vec<String> {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for piece in svg.split("<text").skip(1) {
+        let Some((how, text)) = piece.split_once('>') else {
+            continue;
+        };
+        let height = how
+            .split(" y=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next());
+        let (height, text) = (
+            height.unwrap_or_default(),
+            text.split('<').next().unwrap_or_default(),
+        );
+        match lines.last_mut() {
+            Some((same, line)) if *same == height => {
+                line.push(' ');
+                line.push_str(text);
+            }
+            _ => lines.push((height, text.to_owned())),
+        }
+    }
+    lines.into_iter().map(|(_height, line)| line).collect()
+}
+
+/// Draws a run in its colour; letters name it only where the picture's own is another.
+fn draw_run(
+    svg: &mut String,
+    run: &Run,
+    (x, y): (f64, f64),
+    (front, written): (u32, Option<u32>),
+    back: Option<u32>,
+) {
     let cells = run.text.chars().count() as f64;
     if let Some(back) = back {
         rectangle(svg, (x, y), (cells * WIDTH, HEIGHT), back, 1.0);
     }
     let mut letters = String::new();
-    for (number, sign) in run.text.chars().enumerate() {
-        let place = (x + number as f64 * WIDTH, y);
-        letters.push(if draw_shape(svg, sign, place, front) {
-            ' '
-        } else {
-            sign
-        });
+    let signs: Vec<char> = run.text.chars().collect();
+    let is_one_shape = |one: &char, next: &char| one == next && fills_its_width(*one);
+    let mut column = 0;
+    for equal in signs.chunk_by(is_one_shape) {
+        let place = (x + column as f64 * WIDTH, y);
+        let is_drawn = draw_shape(svg, equal[0], equal.len(), place, front);
+        letters.extend(equal.iter().map(|sign| if is_drawn { ' ' } else { *sign }));
+        column += equal.len();
     }
     if letters.trim().is_empty() {
         return;
@@ -125,11 +161,14 @@ fn draw_run(svg: &mut String, run: &Run, (x, y): (f64, f64), front: u32, back: O
     let letters = letters.trim();
     let _infallible = write!(
         svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#{front:06x}\" textLength=\"{:.1}\" xml:space=\"preserve\"",
+        "<text x=\"{:.1}\" y=\"{:.1}\" textLength=\"{:.1}\" xml:space=\"preserve\"",
         x + blank as f64 * WIDTH,
         y + BASELINE,
         letters.chars().count() as f64 * WIDTH,
     );
+    if let Some(colour) = written {
+        let _infallible = write!(svg, " fill=\"#{colour:06x}\"");
+    }
     let looks = [
         (run.look.bold, " font-weight=\"bold\""),
         (run.look.faint, " opacity=\"0.65\""),
@@ -170,18 +209,27 @@ fn rectangle(
     svg.push_str("/>\n");
 }
 
-/// Draws a sign that is a shape rather than a letter.
-fn draw_shape(svg: &mut String, sign: char, (x, y): (f64, f64), fill: u32) -> bool {
+/// Whether a sign is a shape that goes from one side of its cell to the other.
+fn fills_its_width(sign: char) -> bool {
+    matches!(sign, '\u{2500}' | '\u{2580}'..='\u{2588}' | '\u{2591}'..='\u{2594}')
+}
+
+/// Draws a sign that is a shape rather than a letter, over some cells if it fills its width.
+fn draw_shape(svg: &mut String, sign: char, cells: usize, (x, y): (f64, f64), fill: u32) -> bool {
     let code = u32::from(sign);
     let mut part = |left: f64, top: f64, width: f64, height: f64, opacity: f64| {
         let place = (x + left * WIDTH, y + top * HEIGHT);
-        rectangle(svg, place, (width * WIDTH, height * HEIGHT), fill, opacity);
+        let size = (cells as f64 * width * WIDTH, height * HEIGHT);
+        rectangle(svg, place, size, fill, opacity);
     };
     let eighths = |count: u32| f64::from(count) / 8.0;
     // Lines of a border: from the middle to the left, right, top and bottom.
     let mut line = |left: bool, right: bool, top: bool, bottom: bool| {
+        if left && right {
+            part(0.0, 0.47, 1.0, 0.06, 1.0);
+        }
         for (drawn, from) in [(left, 0.0), (right, 0.5)] {
-            if drawn {
+            if drawn && left != right {
                 part(from, 0.47, 0.5, 0.06, 1.0);
             }
         }
@@ -385,11 +433,21 @@ mod tests {
     }
 
     #[test]
+    fn equal_blocks_are_one_shape_and_plain_letters_name_no_colour() {
+        let svg = draw("████──a⣿⣿\n", 10, Background::Light);
+        // The paper, a bar, a line, sixteen dots.
+        assert_eq!(svg.matches("<rect").count(), 1 + 1 + 1 + 16, "{svg}");
+        let bar = format!("width=\"{:.2}\" height=\"{HEIGHT:.2}\"", 4.0 * WIDTH);
+        assert!(svg.contains(&bar), "{svg}");
+        assert!(svg.contains("xml:space=\"preserve\">a</text>"), "{svg}");
+    }
+
+    #[test]
     fn a_reversed_run_swaps_paper_and_ink() {
         let svg = draw("\u{1b}[7mx", 1, Background::Dark);
         let (paper, ink) = Background::Dark.plain();
         assert!(
-            svg.contains(&format!("fill=\"#{paper:06x}\" textLength")),
+            svg.contains(&format!("xml:space=\"preserve\" fill=\"#{paper:06x}\"")),
             "{svg}"
         );
         assert!(

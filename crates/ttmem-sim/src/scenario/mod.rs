@@ -45,10 +45,14 @@ const BUILT_IN: &[BuiltIn] = built_in![
     "matmul-slow",
     "convnet-sharded",
     "diffusion-step",
+    "padding",
+    "dram-full",
     "fragmentation",
+    "l1-full",
     "cb-clash",
     "leak",
     "trace-too-small",
+    "trace-alive",
     "l1-small-full",
 ];
 

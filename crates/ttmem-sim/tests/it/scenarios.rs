@@ -95,7 +95,9 @@ fn failures(name: &str) -> Vec<FailureKind> {
 #[test]
 fn the_planted_failures_come_as_planted() {
     use FailureKind::{Clash, OutOfMemory, TraceTooLarge};
+    assert_eq!(failures("dram-full"), [OutOfMemory]);
     assert_eq!(failures("fragmentation"), [OutOfMemory]);
+    assert_eq!(failures("l1-full"), [OutOfMemory]);
     assert_eq!(failures("cb-clash"), [Clash]);
     assert_eq!(failures("trace-too-small"), [TraceTooLarge]);
     assert_eq!(failures("l1-small-full"), [OutOfMemory]);

@@ -1,0 +1,226 @@
+//! `cargo xtask guide`: the guide is a book whose links lead somewhere and whose commands do what it says.
+//!
+//! The book's source is `docs/`, its table of contents `docs/SUMMARY.md`. Every command of its pages is run as a
+//! reader types it ([`shell`]), what a page shows of the output is compared with what is printed ([`commands`]), the pictures of
+//! its chapters are drawn again and compared, mdBook builds it without a warning ([`book`]), and every link in what was built is
+//! followed, as far as it leads into the book or the repository ([`links`]).
+
+mod book;
+mod commands;
+mod links;
+mod shell;
+
+use crate::command::{build_for_tests, cargo, root, run as run_command, target_dir};
+use crate::{screens, tool};
+use anyhow::{Context, bail};
+use commands::Block;
+use shell::Surroundings;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The book's source, and in it the table of contents and the chapters.
+const SOURCE: &str = "docs";
+const CONTENTS: &str = "SUMMARY.md";
+const CHAPTERS: &str = "docs/guide";
+
+/// Folders whose pages have to be in the table of contents.
+const LISTED: [&str; 3] = [SOURCE, CHAPTERS, "docs/adr"];
+
+/// What a block of commands may need that a test does not have.
+const NEEDS: [(&str, &str); 8] = [
+    ("root", "changes the system"),
+    ("systemd", "has a service manager start something"),
+    (
+        "packages",
+        "installs what `cargo xtask dist` builds, which steps of their own try",
+    ),
+    ("ttnn", "runs a program of yours on ttnn"),
+    ("files", "names files of yours"),
+    ("machines", "reaches other machines"),
+    (
+        "prometheus",
+        "asks a Prometheus, which the step `fleet` starts",
+    ),
+    ("browser", "serves a page until it is interrupted"),
+];
+
+/// Runs the commands of every page, compares the pictures, builds the book and follows its links; with pages, only runs and
+/// compares what these have.
+pub(crate) fn run(pages: &[&str]) -> anyhow::Result<()> {
+    let ttmem = target_dir().join("debug/ttmem");
+    if pages.is_empty() {
+        build_for_tests()?;
+        let contents = read_page(&format!("{SOURCE}/{CONTENTS}"))?;
+        let listed = pages_of(&contents);
+        check_contents(&listed)?;
+        run_pages(&listed, &ttmem)?;
+        let drawn = compare_pictures(&chapters()?, &ttmem)?;
+        println!("pictures: {drawn} are current");
+        let built = book::build()?;
+        println!("book: {}", built.join("index.html").display());
+        let followed = links::follow(&built)?;
+        println!("links: {followed} lead somewhere");
+        return Ok(());
+    }
+    run_command(&mut cargo(["build", "--package", "ttmem"]))?;
+    let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
+    run_pages(&pages, &ttmem)?;
+    compare_pictures(&pages, &ttmem).map(drop)
+}
+
+/// The chapters of the guide, by their paths from the root.
+pub(crate) fn chapters() -> anyhow::Result<Vec<String>> {
+    pages_in(CHAPTERS)
+}
+
+fn pages_in(folder: &str) -> anyhow::Result<Vec<String>> {
+    let entries = fs::read_dir(root().join(folder)).with_context(|| format!("no {folder}"))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut pages: Vec<String> = names
+        .filter(|name| name.ends_with(".md") && name != CONTENTS)
+        .map(|name| format!("{folder}/{name}"))
+        .collect();
+    pages.sort();
+    Ok(pages)
+}
+
+/// The pages that a table of contents names, by their paths from the root.
+fn pages_of(contents: &str) -> Vec<String> {
+    let links = contents.split("](").skip(1);
+    let pages = links.filter_map(|rest| rest.split_once(')'));
+    // A heading for others has no page.
+    let named = pages.filter(|(page, _rest)| !page.is_empty());
+    named
+        .map(|(page, _rest)| format!("{SOURCE}/{page}"))
+        .collect()
+}
+
+/// Fails where a page is in no table of contents: nobody would find it.
+fn check_contents(listed: &[String]) -> anyhow::Result<()> {
+    for folder in LISTED {
+        let pages = pages_in(folder)?;
+        if let Some(page) = pages.iter().find(|page| !listed.contains(page)) {
+            bail!("{page} is not in {SOURCE}/{CONTENTS}: add a line for it there");
+        }
+    }
+    Ok(())
+}
+
+fn read_page(page: &str) -> anyhow::Result<String> {
+    fs::read_to_string(root().join(page)).with_context(|| format!("cannot read {page}"))
+}
+
+/// Runs the commands of some pages, each page in a home of its own, and says how many.
+fn run_pages(pages: &[String], ttmem: &Path) -> anyhow::Result<()> {
+    let (mut run, mut failed) = (0, 0);
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    for page in pages {
+        let text = read_page(page)?;
+        let blocks = commands::blocks(&text).with_context(|| page.clone())?;
+        let (meant, others): (Vec<Block<'_>>, Vec<Block<'_>>) =
+            blocks.into_iter().partition(|block| block.needs.is_none());
+        for block in &others {
+            let reason = reason(block).with_context(|| format!("{page}:{}", block.line))?;
+            *left.entry(reason).or_default() += block.commands.len();
+        }
+        let commands: Vec<_> = meant.iter().flat_map(|block| &block.commands).collect();
+        if commands.is_empty() {
+            continue;
+        }
+        let surroundings = Surroundings::make(ttmem)?;
+        let outcomes = surroundings.run(&commands).with_context(|| page.clone())?;
+        for (command, outcome) in commands.iter().zip(&outcomes) {
+            let next = commands.iter().find(|next| next.line > command.line);
+            if let Err(error) = outcome.judge(command, next.copied()) {
+                failed += 1;
+                println!(
+                    "FAILED {page}:{}: $ {}\n{error:#}\n",
+                    command.line, command.text
+                );
+            }
+        }
+        println!("{page}: {} commands", outcomes.len());
+        run += outcomes.len();
+    }
+    println!("commands: {run} were run");
+    for (reason, count) in left {
+        println!("commands: {count} were not, because each {reason}");
+    }
+    if failed > 0 {
+        bail!("{failed} commands of the guide do not do what it says; see the lines with FAILED");
+    }
+    Ok(())
+}
+
+/// Why a block is not run.
+fn reason(block: &Block<'_>) -> anyhow::Result<&'static str> {
+    let needs = block.needs.unwrap_or_default();
+    let found = NEEDS.iter().find(|(name, _reason)| *name == needs);
+    let known = NEEDS.map(|(name, _reason)| name).join(", ");
+    let (_name, reason) = found.with_context(|| format!("needs={needs} is none of {known}"))?;
+    Ok(reason)
+}
+
+fn compare_pictures(pages: &[String], ttmem: &Path) -> anyhow::Result<usize> {
+    tool::TMUX.ensure()?;
+    let mut count = 0;
+    for page in pages {
+        count += screens::compare(page, &read_page(page)?, ttmem)?;
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell::Outcome;
+    use super::*;
+
+    #[test]
+    fn the_contents_name_pages() {
+        let contents = "# Guide\n\n- [Start](guide/start.md)\n  - [`top`](top.md)\n- [Draft]()\n";
+        assert_eq!(pages_of(contents), ["docs/guide/start.md", "docs/top.md"]);
+    }
+
+    #[test]
+    fn every_page_is_in_the_contents_and_every_block_can_be_read() {
+        let contents = read_page("docs/SUMMARY.md").expect("there is one");
+        let listed = pages_of(&contents);
+        check_contents(&listed).expect("all are");
+        for page in &listed {
+            let text = read_page(page).expect("the page is there");
+            for block in commands::blocks(&text).expect(page) {
+                assert!(
+                    block.needs.is_none() || reason(&block).is_ok(),
+                    "{page}: {block:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_need_that_nobody_knows_is_refused() {
+        let blocks = commands::blocks("```sh needs=luck\ntrue\n```\n").expect("it can be read");
+        assert!(reason(&blocks[0]).is_err());
+    }
+
+    /// What is shown after a failing command has to be its code.
+    #[test]
+    fn an_outcome_is_judged_by_its_code_and_its_output() {
+        let page = "```console\n$ false\n$ echo $?\n1\n$ true\nnever\n```\n";
+        let blocks = commands::blocks(page).expect("it can be read");
+        let [fails, asks, wrong] = blocks[0].commands.as_slice() else {
+            panic!("{blocks:?}");
+        };
+        let failing = Outcome::new(1, "");
+        assert!(failing.judge(fails, Some(asks)).is_ok());
+        assert!(failing.judge(fails, None).is_err());
+        assert!(
+            Outcome::new(0, "").judge(fails, Some(asks)).is_ok(),
+            "the code is shown as 1, and compared there"
+        );
+        assert!(Outcome::new(0, "1\n").judge(asks, None).is_ok());
+        assert!(Outcome::new(0, "0\n").judge(asks, None).is_err());
+        assert!(Outcome::new(0, "").judge(wrong, None).is_err());
+    }
+}

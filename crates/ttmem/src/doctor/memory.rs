@@ -174,7 +174,7 @@ fn namespaces(machine: &Machine) -> Check {
     if own.is_empty() {
         return check(
             State::Ok,
-            "this is no container: processes are seen as the machine sees them".to_owned(),
+            "not in a container: processes are seen as the machine sees them".to_owned(),
         );
     }
     check(

@@ -26,9 +26,7 @@ pub(super) fn checks(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Check> 
             State::Info,
             "not found in the active environment, on PATH or in ~/.local",
         );
-        return vec![
-            check.with("activate the environment that has it; `pip install ttnn` for one without"),
-        ];
+        return vec![check.with("activate the environment that has it, or `pip install ttnn`")];
     };
     vec![wheel(&installed), lines(&installed)]
 }

@@ -35,6 +35,7 @@ mod readme;
 mod recipes;
 mod record;
 mod recording;
+mod remedies;
 mod replay;
 mod run;
 mod run_top;

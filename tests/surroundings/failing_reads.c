@@ -2,7 +2,8 @@
  *
  *     failing_reads tt_heartbeat=19 tt_aiclk=hang -- PROGRAM ARGUMENT...
  *
- * A file is given by the end of its path, what happens by the number of an error; `hang` never answers. The kernel
+ * A file is given by the end of its path, what happens by the number of an error; `hang` never answers. With
+ * `process_vm_readv=1` that call is refused, as containers do. The kernel
  * asks this process about every read of the program (seccomp notifications), so the program gets real
  * errors of real system calls, however it makes them. Ends as the program does. */
 #include <errno.h>
@@ -48,12 +49,14 @@ static int receive_descriptor(int socket) {
     return descriptor;
 }
 
-/* Every `read` is asked about; everything else goes on. */
-static int install(void) {
+/* Every `read` is asked about; everything else goes on, but for one call that may be refused. */
+static int install(int refuses) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_read, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, refuses ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
@@ -110,7 +113,7 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child == 0) {
         close(pair[0]);
-        int listener = install();
+        int listener = install(rule_of("process_vm_readv", argv + 1, end - 1));
         if (listener < 0 || send_descriptor(pair[1], listener) != 0) {
             _exit(CANNOT);
         }

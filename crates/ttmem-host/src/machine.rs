@@ -67,6 +67,8 @@ pub struct Machine {
     /// PCI addresses of cards whose addresses no IOMMU translates: UMD takes their host memory from huge pages.
     pub untranslated: Vec<String>,
     pub shm: Option<Mount>,
+    /// Whether this user may make files in `/dev/shm`, where it is mounted.
+    pub may_write_shm: Reading<()>,
     pub namespaces: Namespaces,
 }
 
@@ -102,6 +104,8 @@ impl Machine {
                 ..mount
             }
         });
+        let may_write_shm = access(roots.path("/dev/shm"), Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| std::io::Error::from(error).into());
         let mut is_first = |name: &str, first: &str| {
             let namespace = reader.link(roots.path(&format!("/proc/self/ns/{name}")))?;
             Ok(namespace == first)
@@ -120,6 +124,7 @@ impl Machine {
             untranslated: untranslated(roots, reader, cards.as_deref().unwrap_or_default()),
             cards,
             shm,
+            may_write_shm,
             namespaces,
         }
     }

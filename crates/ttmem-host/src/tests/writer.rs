@@ -76,7 +76,7 @@ fn lie(path: &Path) {
             _ => {
                 fs::write(
                     path,
-                    fuzz::region(u32::try_from(next() % 6).unwrap(), next()),
+                    fuzz::region(u32::try_from(next() % 6).unwrap(), next() % (1 << 40)),
                 )
                 .unwrap();
                 let file = OpenOptions::new().write(true).open(path).unwrap();
@@ -151,8 +151,8 @@ fn what_a_process_writes_and_dies_over_is_of_one_write_or_said_not_to_be() {
         );
         assert!(path.exists());
     }
-    for round in 0..20 {
-        let writer = Writer::start("honest", &files[0].1);
+    for _round in 0..20 {
+        let mut writer = Writer::start("honest", &files[0].1);
         let check = |counts: &mut [u32; 3]| {
             for (_version, path) in &files {
                 // The number in the region is the unit, which changes; the name is of no interest here.
@@ -174,12 +174,16 @@ fn what_a_process_writes_and_dies_over_is_of_one_write_or_said_not_to_be() {
         };
         // Until it writes, and some more.
         let first = shm::read(&files[0].1, 1).unwrap().0;
-        while round == 0 && shm::read(&files[0].1, 1).unwrap().0.has_figures_of(&first) {
+        while shm::read(&files[0].1, 1).unwrap().0.has_figures_of(&first) {
             std::thread::yield_now();
         }
         for _reading in 0..100 {
             check(&mut counts);
         }
+        assert!(
+            writer.0.try_wait().unwrap().is_none(),
+            "it writes until it is killed"
+        );
         drop(writer);
         // It was killed anywhere in a write: what it left is still right or doubted.
         check(&mut counts);
@@ -196,10 +200,14 @@ fn whatever_a_process_makes_of_a_file_is_read_or_refused() {
     let tree = Tree::new();
     tree.put("dev/shm/tt_device_7_memory", fuzz::region(3, 7));
     tree.put("dev/shm/tt_device_9_memory", fuzz::region(3, 9));
-    let _writer = Writer::start("liar", &tree.at("dev/shm/tt_device_7_memory"));
+    let mut writer = Writer::start("liar", &tree.at("dev/shm/tt_device_7_memory"));
     let mut reader = super::patient();
     let (mut read, mut refused) = (0, 0);
     while read < 20 || refused < 20 || read + refused < 2000 {
+        assert!(
+            writer.0.try_wait().unwrap().is_none(),
+            "it writes until it is killed"
+        );
         for file in shm::files(&tree.roots(), &mut reader).unwrap() {
             if file.id == 9 {
                 let totals = file.content.unwrap().region.totals;

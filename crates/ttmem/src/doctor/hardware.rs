@@ -11,6 +11,8 @@ const DRIVER: &str =
 
 const KERNEL: &str = "the kernel's messages say more: `sudo dmesg | grep -i tenstorrent`";
 
+const NO_DEVICES: &str = "no devices";
+
 pub(super) fn checks(machine: &Machine, devices: &Reading<Vec<Device>>) -> Vec<Check> {
     let cards = machine.cards.as_ref().map_or(0, Vec::len);
     let found = devices.as_deref().unwrap_or_default();
@@ -62,7 +64,7 @@ fn listed(devices: &Reading<Vec<Device>>, cards: usize) -> Check {
     let check = |state, found: String| Check::new("devices", state, found);
     match devices {
         Err(Unread::Missing) if cards == 0 => check(State::Info, "none in this machine".to_owned())
-            .with("nothing has to be done: `ttmem demo` shows what ttmem does without a card"),
+            .with("nothing has to be done: `ttmem demo` shows ttmem without a card"),
         Err(Unread::Missing) => check(
             State::Problem,
             format!("cards: {cards}, but the driver lists none"),
@@ -141,6 +143,7 @@ fn health(devices: &[Device]) -> Check {
             State::Ok,
             format!("the hottest chip has {} °C", hottest / 1000),
         ),
+        None if devices.is_empty() => check(State::Info, NO_DEVICES.to_owned()),
         None => check(State::Info, "no temperature is reported".to_owned()),
     }
 }
@@ -166,6 +169,7 @@ fn holders(devices: &[Device]) -> Check {
             State::Info,
             format!("not told by the driver: {error}"),
         ),
+        None if devices.is_empty() => Check::new("holders", State::Info, NO_DEVICES),
         None if open.is_empty() => Check::new("holders", State::Ok, "no process has a device open"),
         None => Check::new("holders", State::Ok, open.join(", ")),
     }
@@ -174,7 +178,7 @@ fn holders(devices: &[Device]) -> Check {
 fn nodes(machine: &Machine, devices: &[Device]) -> Check {
     let check = |state, found: String| Check::new("permissions", state, found);
     if devices.is_empty() {
-        return check(State::Info, "there are no nodes to ask about".to_owned());
+        return check(State::Info, NO_DEVICES.to_owned());
     }
     let missing = devices.iter().filter(|device| {
         !machine
@@ -213,7 +217,10 @@ fn huge_pages(machine: &Machine, cards: usize) -> Check {
         return match needed {
             0 => check(State::Info, found),
             _ => check(State::Problem, format!("{found}; cards without an IOMMU need them: {needed}"))
-                .with("boot with `default_hugepagesz=1G hugepagesz=1G hugepages=4`, or turn the IOMMU on in the firmware's setup"),
+                .with(
+                "a processor or a virtual machine without pages of that size needs an IOMMU that translates: turn it on in the \
+                 firmware's setup; a virtual machine has the pages with the processor flag pdpe1gb",
+            ),
         };
     };
     let found = format!("of 1 GiB: {total}, free {free}");

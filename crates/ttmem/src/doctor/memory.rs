@@ -3,7 +3,7 @@
 use super::{Check, State};
 use ttmem_api::size_text;
 use ttmem_host::shm::{ReadRegionError, RefuseRegion, SharedMemory};
-use ttmem_host::{Machine, Reading};
+use ttmem_host::{Machine, Reading, Unread};
 
 /// With less than this no file of upstream's fits.
 const LEAST_FREE_BYTES: u64 = 64 << 10;
@@ -20,6 +20,16 @@ fn folder(machine: &Machine) -> Check {
             "/dev/shm is not mounted: TT-Metal cannot keep its counters".to_owned(),
         )
         .with("`sudo mount -t tmpfs tmpfs /dev/shm`; containers get one from their runtime"),
+        Some(mount) if mount.options.split(',').any(|option| option == "ro") => check(
+            State::Warning,
+            "/dev/shm is mounted to be read only: TT-Metal cannot keep its counters".to_owned(),
+        )
+        .with("`sudo mount -o remount,rw /dev/shm`"),
+        Some(_mount) if machine.may_write_shm == Err(Unread::Denied) => check(
+            State::Warning,
+            "this user may not write to /dev/shm: TT-Metal cannot keep its counters".to_owned(),
+        )
+        .with("`sudo chmod 1777 /dev/shm`"),
         Some(mount) => match mount.free_bytes {
             Some(free) if free < LEAST_FREE_BYTES => {
                 check(State::Warning, format!("/dev/shm is full: {free} B free")).with(
@@ -79,20 +89,20 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
         parts.push(format!("of a version that is not known: {unknown}"));
         remedies.push("a newer ttmem may know it; `ttmem run` does not need it".to_owned());
     }
-    let others = files.iter().filter_map(|file| match &file.content {
-        Err(
-            ReadRegionError::Denied | ReadRegionError::Refused(RefuseRegion::UnknownVersion { .. }),
-        )
-        | Ok(_) => None,
-        Err(error) => Some(format!("{}: {error}", file.path.display())),
+    let others = files.iter().filter(|file| is_odd_file(file));
+    let others = others.filter_map(|file| {
+        let error = file.content.as_ref().err()?;
+        Some(format!("{}: {error}", file.path.display()))
     });
     let others: Vec<String> = others.collect();
     let is_odd = !others.is_empty();
     if is_odd {
-        remedies.push(
-            "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, remove it"
-                .to_owned(),
-        );
+        let odd = files.iter().filter(|file| is_odd_file(file));
+        let odd: Vec<String> = odd.map(|file| file.path.display().to_string()).collect();
+        remedies.push(format!(
+            "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, `rm {}`",
+            odd.join(" ")
+        ));
     }
     parts.extend(others);
     let read = || {
@@ -104,7 +114,7 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
         .filter(|(_file, content)| !content.left_behind().is_zero())
         .map(|(file, _content)| file)
         .collect();
-    if let Some(first) = stale.first() {
+    if !stale.is_empty() {
         let bytes = read().fold(0_u64, |sum, (_file, content)| {
             let classes = content.left_behind().classes();
             classes
@@ -116,14 +126,11 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             stale.len(),
             size_text(bytes)
         ));
-        let file = first.path.display();
-        let more = match stale.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more like it"),
-        };
+        let files = stale.iter().map(|file| file.path.display().to_string());
         remedies.push(format!(
             "no memory is held for them, only TT-Metal's counters are too high since a program was killed. \
-             When no program uses the device, `rm {file}`{more} resets them"
+             When no program uses the devices, `rm {}` resets them",
+            files.collect::<Vec<_>>().join(" ")
         ));
     }
     let state = match (denied, is_odd || unknown > 0 || !stale.is_empty()) {
@@ -136,6 +143,17 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
         true => check,
         false => check.with(remedies.join("; ")),
     }
+}
+
+/// Whether a file is refused for what it is, and not for whose or how new it is.
+fn is_odd_file(file: &SharedMemory) -> bool {
+    let known = |error: &ReadRegionError| {
+        matches!(
+            error,
+            ReadRegionError::Denied | ReadRegionError::Refused(RefuseRegion::UnknownVersion { .. })
+        )
+    };
+    file.content.as_ref().is_err_and(|error| !known(error))
 }
 
 fn namespaces(machine: &Machine) -> Check {
@@ -156,7 +174,7 @@ fn namespaces(machine: &Machine) -> Check {
     if own.is_empty() {
         return check(
             State::Ok,
-            "this is no container: processes are seen as the machine sees them".to_owned(),
+            "not in a container: processes are seen as the machine sees them".to_owned(),
         );
     }
     check(

@@ -210,7 +210,7 @@ fn text(findings: &Findings, screen: Screen) -> String {
         found: &check.found,
         remedy: check.remedy.as_deref(),
     });
-    let mut text = render::doctor(lines, screen);
+    let mut text = answer(findings) + "\n\n" + &render::doctor(lines, screen);
     if !findings.chips.is_empty() {
         text.push_str("\nchip  node                  PCI address   board serial      chip id           board\n");
     }
@@ -233,9 +233,27 @@ fn text(findings: &Findings, screen: Screen) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let sum = match (findings.problems, findings.warnings) {
-        (0, 0) => "nothing to do".to_owned(),
-        (problems, warnings) => format!("problems: {problems}, warnings: {warnings}"),
+    text
+}
+
+/// What people came for, before everything else.
+fn answer(findings: &Findings) -> String {
+    let names = |state: State| {
+        let checks = findings.checks.iter().filter(|check| check.state == state);
+        checks
+            .map(|check| check.name)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    text + "\n" + &sum + "\n"
+    let parts = [("problems", State::Problem), ("warnings", State::Warning)];
+    let parts = parts.map(|(word, state)| (word, names(state)));
+    let parts = parts.iter().filter(|(_word, names)| !names.is_empty());
+    let parts: Vec<String> = parts
+        .map(|(word, names)| format!("{word}: {names}"))
+        .collect();
+    match (parts.is_empty(), findings.chips.is_empty()) {
+        (false, _) => parts.join("; "),
+        (true, false) => "no problems seen".to_owned(),
+        (true, true) => "no problems seen, and no card in this machine".to_owned(),
+    }
 }

@@ -26,9 +26,7 @@ pub(super) fn checks(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Check> 
             State::Info,
             "not found in the active environment, on PATH or in ~/.local",
         );
-        return vec![
-            check.with("activate the environment that has it; `pip install ttnn` for one without"),
-        ];
+        return vec![check.with("activate the environment that has it, or `pip install ttnn`")];
     };
     vec![wheel(&installed), lines(&installed)]
 }
@@ -135,6 +133,12 @@ pub(super) fn verdict(version: &str) -> Verdict {
 
 fn lines(installed: &Installed) -> Check {
     let minor = installed.minor;
+    if !ttmem_pystack::reads_memory() {
+        let found =
+            "cannot be read: the kernel refuses process_vm_readv here; everything else is tracked";
+        return Check::new("python lines", State::Warning, found)
+            .with("start the container with `--cap-add=SYS_PTRACE`, or with a seccomp profile that allows it");
+    }
     if ttmem_pystack::reads_lines_of(minor) {
         let found =
             format!("of Python 3.{minor} can be read: allocations have the line that made them");

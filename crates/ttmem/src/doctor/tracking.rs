@@ -54,11 +54,22 @@ fn trust(socket: &Path) -> Check {
             format!("programs of this user trust the server of user {server}"),
         );
     }
+    if is_nobody(server) {
+        let found = "whose server it is cannot be told here (nobody's): programs give it no memory, and what a killed one did last stays unknown";
+        return check(State::Warning, found.to_owned())
+            .with("run the server as another user than nobody, and inside of the same user namespace as the programs");
+    }
     check(
         State::Warning,
         format!("programs of this user do not trust the server of user {server}: what a killed one did last stays unknown"),
     )
     .with(format!("root can name it in /etc/ttmem/trust (a line with {server}), or set TTMEM_TRUST_UID={server}"))
+}
+
+/// Whether this is the number of users that have none here: it may be anybody, and is never trusted.
+fn is_nobody(uid: u32) -> bool {
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    number.trim().parse() == Ok(uid)
 }
 
 fn library() -> Check {

@@ -16,6 +16,7 @@ pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::scenarios::{self, ChosenScenario};
+use clap::builder::Styles;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::OsString;
@@ -90,6 +91,15 @@ impl Cli {
             Self::from_arg_matches(&matches).map_err(|error| error.format(&mut Self::command()))?;
         remote::settle(&mut cli, &matches)?;
         Ok((cli, matches))
+    }
+
+    /// What is wrong with a command line, without a style of ours: what would drive a terminal is in its words.
+    pub(crate) fn complaint<T: Into<OsString> + Clone>(
+        line: impl IntoIterator<Item = T>,
+    ) -> Option<String> {
+        let command = Self::command().styles(Styles::plain());
+        let error = command.try_get_matches_from(line).err()?;
+        Some(error.render().ansi().to_string())
     }
 }
 

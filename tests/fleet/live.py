@@ -212,13 +212,16 @@ def check_equal(engine, host):
     return len(expected)
 
 
-def check_fleet(url, hosts, absent):
+def check_fleet(url, hosts, absent, week_source):
     """`ttmem fleet` says of the same Prometheus what the servers say of themselves."""
     asked = [TTMEM, "fleet", "--prometheus", url, "--json"]
     answer = subprocess.run(asked, capture_output=True, text=True)
     assert answer.returncode == 0, answer
     fleet = json.loads(answer.stdout)
     assert fleet["schema"] == 1
+    # Nothing that an engine says of a server of ours is taken for something that cannot be.
+    assert fleet["impossible_values"] == 0, fleet["impossible_example"]
+    assert fleet["week_source"] == week_source, fleet["week_source"]
     by_instance = {host["instance"]: host for host in fleet["hosts"]}
     for host in hosts:
         status = host.status()
@@ -425,6 +428,9 @@ def main(processes):
     (folder / "targets.json").write_text(targets)
     config = configuration(folder, alertmanager_port)
     prometheus, _process = start_prometheus(processes, "prometheus", yaml.safe_dump(config), free_port())
+    # Rules that were loaded a moment ago have recorded nothing yet; they are not missing.
+    asked = subprocess.run([TTMEM, "fleet", "--prometheus", prometheus.url, "--json"], capture_output=True, text=True)
+    assert json.loads(asked.stdout)["week_source"] in ("rules_without_values", "recording_rules"), asked
     victoria = start_victoria(processes, config)
     for engine in (prometheus, victoria):
         wait_for("every target", lambda e=engine: len(e.query('up{job="ttmem"} == 1')) == len(hosts))
@@ -481,7 +487,9 @@ def main(processes):
     for engine in (prometheus, victoria):
         figures = sum(check_equal(engine, host) for host in frozen)
         say(f"{figures} figures of {len(frozen)} servers by PromQL of {engine.url} are those of `status --json`")
-        kinds = check_fleet(engine.url, frozen, [causes["TtmemServerAbsent"]])
+        # This VictoriaMetrics has no rules.
+        week_source = "recording_rules" if engine is prometheus else "samples"
+        kinds = check_fleet(engine.url, frozen, [causes["TtmemServerAbsent"]], week_source)
         of_causes = {
             ("full", full.instance),
             ("fragmented", fragmented.instance),

@@ -25,13 +25,11 @@ pub(crate) fn scale(words: &[&str]) -> anyhow::Result<()> {
 
 /// A program of `tests/fleet`, which is told where the engines are.
 fn script(name: &str) -> anyhow::Result<Command> {
+    let alertmanager = unpacked("prometheus-alertmanager", "prometheus-alertmanager")?;
     let engines = [
         ("FLEET_PROMETHEUS", unpacked("prometheus", "prometheus")?),
         ("FLEET_PROMTOOL", unpacked("promtool", "prometheus")?),
-        (
-            "FLEET_ALERTMANAGER",
-            unpacked("prometheus-alertmanager", "prometheus-alertmanager")?,
-        ),
+        ("FLEET_ALERTMANAGER", alertmanager.clone()),
         (
             "FLEET_VICTORIA",
             unpacked("victoria-metrics", "victoria-metrics")?,
@@ -41,7 +39,7 @@ fn script(name: &str) -> anyhow::Result<Command> {
     ];
     OPENSSL.ensure()?;
     let lay_over = ["--user", "--map-root-user", "--mount", "true"];
-    if engines.iter().any(|(_name, path)| path.is_absolute())
+    if alertmanager.is_absolute()
         && let Err(error) = read(program("unshare").args(lay_over))
     {
         // An Alertmanager that is not installed finds its templates only in a name space of its own.

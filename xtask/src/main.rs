@@ -57,8 +57,8 @@ single checks:
                               its own, without systemd and under it; needs root
   examples                    builds every example in every way, and runs it against a server, under
                               valgrind and with sanitizers
-  fleet                       alerts, figures, dashboards and `ttmem fleet` on a Prometheus, an Alertmanager and a
-                              VictoriaMetrics that are started for it
+  fleet                       alerts, figures, dashboards, manifests, the TLS recipe and `ttmem fleet` on a Prometheus, an
+                              Alertmanager, a VictoriaMetrics and an nginx that are started for it
   fuzz [SECONDS] [TARGET...]  every fuzz target (or those named): the same inputs as always, or for
                               so long new ones
   gate [--bless]              instructions per event against the committed baselines; --bless writes them

@@ -16,7 +16,7 @@ pub(crate) use top::{Colour, Look, ThemeChoice, TopOptions, interval_of, view_of
 use crate::exit::EXIT_CODES;
 use crate::load::{self, LoadClientOptions};
 use crate::scenarios::{self, ChosenScenario};
-use clap::builder::Resettable;
+use clap::builder::{Resettable, Styles};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nix::unistd::{Gid, Group};
 use std::ffi::{OsStr, OsString};
@@ -97,13 +97,24 @@ impl Cli {
     pub(crate) fn parsed<T: Into<OsString> + Clone>(
         line: impl IntoIterator<Item = T>,
     ) -> Result<(Self, ArgMatches), clap::Error> {
-        let set = |name: &OsStr| std::env::var_os(name);
-        let command = without_empty_variables(Self::command(), &set);
-        let matches = command.try_get_matches_from(line)?;
+        let matches = Self::understood().try_get_matches_from(line)?;
         let mut cli =
             Self::from_arg_matches(&matches).map_err(|error| error.format(&mut Self::command()))?;
         remote::settle(&mut cli, &matches)?;
         Ok((cli, matches))
+    }
+
+    fn understood() -> clap::Command {
+        without_empty_variables(Self::command(), &|name| std::env::var_os(name))
+    }
+
+    /// What is wrong with a command line, without a style of ours: what would drive a terminal is in its words.
+    pub(crate) fn complaint<T: Into<OsString> + Clone>(
+        line: impl IntoIterator<Item = T>,
+    ) -> Option<String> {
+        let command = Self::understood().styles(Styles::plain());
+        let error = command.try_get_matches_from(line).err()?;
+        Some(error.render().ansi().to_string())
     }
 }
 

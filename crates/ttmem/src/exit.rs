@@ -1,5 +1,6 @@
 //! How the program ends: one number per kind of failure, for scripts.
 
+use crate::cli::Cli;
 use crate::commands::reach::NoServer;
 use crate::output::PrintError;
 use crate::run::StartChildError;
@@ -91,14 +92,15 @@ pub(crate) fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
 
 /// Prints why a command line was not understood, or the help that it asked for, and returns the exit code.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
-    let plain = error.render().to_string();
-    let shown = visible(&plain);
+    let complaint = Cli::complaint(std::env::args_os()).filter(|_text| error.use_stderr());
+    let shown = complaint.as_deref().map(visible);
     // Whoever closed the stream does not want to know.
-    let _closed = if shown == plain {
-        error.print()
-    } else {
-        // Words of the command line are quoted; colours would be among what is made visible.
-        write!(std::io::stderr(), "{shown}")
+    let _closed = match shown {
+        // The words of the command line are in it: they must not drive the terminal.
+        Some(shown) if Some(&shown) != complaint.as_ref() => {
+            write!(std::io::stderr(), "{shown}")
+        }
+        _harmless => error.print(),
     };
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

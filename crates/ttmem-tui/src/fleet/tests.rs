@@ -230,6 +230,11 @@ fn notes_say_what_the_figures_are_worth() {
         of(WeekSource::RecordingRules, 2),
         ["left out 2 values that cannot be, such as -1.0 of a:1 for `x`"]
     );
+    let mut left_out = shown(Fleet {
+        impossible_values: 2,
+        ..fleet()
+    });
+    assert!(drawn(&mut left_out, SIZES[0]).contains("left out 2 values that cannot be"));
     assert!(of(WeekSource::Samples, 0)[0].starts_with("without the recording rules"));
     assert!(of(WeekSource::RulesWithoutValues, 0)[0].contains("which are loaded"));
 }

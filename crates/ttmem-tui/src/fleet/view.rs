@@ -2,6 +2,7 @@
 
 use super::{DEVICES, HOSTS, JOBS, device_cells, host_cells, ink, job_cells, sentence, summary};
 use crate::data::Data;
+use crate::format::counted;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
@@ -232,8 +233,15 @@ impl View for FleetView {
         } else {
             self.draw_problems(canvas, rest, &fleet)
         };
+        let impossible = fleet.impossible_values;
         self.fleet = Some(fleet);
         let mut rest = below(rest, taken);
+        if impossible > 0 {
+            let count = counted(impossible, "value");
+            let words = format!("left out {count} that cannot be: `ttmem fleet` has an example");
+            canvas.text(row_of(rest, 0), words, Ink::Warning);
+            rest = below(rest, 1);
+        }
         if let Some(trouble) = &self.trouble {
             canvas.text(row_of(rest, 0), trouble, Ink::Danger);
             rest = below(rest, 1);

@@ -318,7 +318,11 @@ fn a_peak_has_what_every_process_placed_once() {
         contents,
         devices: 1,
     }];
-    let text = render::ran(&report, PLAIN);
+    let wide = Screen {
+        width: 120,
+        ..PLAIN
+    };
+    let text = render::ran(&report, wide);
     let from = "at model.py:12, called from run.py:3";
     for line in [
         format!("   4.0 MiB        6   both {from}, ranks 0-1\n"),

@@ -238,7 +238,7 @@ fn a_filter_is_typed_kept_and_cleared() {
 
 #[test]
 fn every_column_sorts_and_those_that_are_gone_come_last() {
-    let data = BUSY.data();
+    let data = in_jobs();
     let mut view = Processes::default();
     for _column in 0..SORTS.len() {
         for _way in 0..2 {

@@ -4,6 +4,7 @@
 //! the server panics, or answers with an error of its own. Here it runs in small, and what it
 //! counted is looked at; times are not.
 
+use crate::support::is_left_to_the_whole_run;
 use super::support::server::TTMEM;
 use super::support::tracked::workload;
 use serde_json::Value;
@@ -17,6 +18,9 @@ fn count(found: &Value, place: &str) -> u64 {
 
 #[test]
 fn readers_that_stall_and_hostile_requests_cost_no_event_and_nobody_elses_answer() {
+    if is_left_to_the_whole_run("it loads a server for seconds") {
+        return;
+    }
     let programs = Programs {
         ttmem: TTMEM.into(),
         workload: |options| Ok(workload(options)),

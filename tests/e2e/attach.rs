@@ -8,6 +8,7 @@ use crate::support::c_program::{built, is_there};
 use crate::support::server::{Killed, TestServer};
 use serde_json::Value;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -17,8 +18,10 @@ const SMALL: u64 = 3008 + 208;
 const LARGE: u64 = 20_000 + 208;
 
 struct StandIn {
+    /// For what its stories write.
     folder: tempfile::TempDir,
-    stories: PathBuf,
+    /// What was compiled: for all tests that build alike.
+    made: PathBuf,
 }
 
 /// How the runtime comes: in a library of which name, built with which options.
@@ -39,25 +42,17 @@ impl StandIn {
         if !is_there("c++") {
             return None;
         }
-        let folder = tempfile::tempdir().expect("a folder");
-        let runtime = folder.path().join(format!("lib{}.so", build.library));
-        let stories = folder.path().join("libstories.so");
-        let shared = ["-shared", "-fPIC"];
-        compile("runtime.cpp", &runtime, &[&shared, build.options].concat());
-        let found = format!("-L{}", folder.path().display());
-        let linked = format!("-l{}", build.library);
-        let beside = [found.as_str(), &linked, "-Wl,-rpath,$ORIGIN"];
-        let options = [&shared, build.options, &beside].concat();
-        compile("stories.cpp", &stories, &options);
-        compile("driver.cpp", &folder.path().join("driver"), &["-ldl"]);
-        Some(Self { folder, stories })
+        Some(Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            made: build.made(),
+        })
     }
 
     /// Begins a story under the preloaded library.
     fn begin(&self, server: &TestServer, story: &str) -> Story {
         let stderr = self.folder.path().join(format!("{story}.stderr"));
-        let mut child = Command::new(self.folder.path().join("driver"))
-            .arg(&self.stories)
+        let mut child = Command::new(self.made.join("driver"))
+            .arg(self.made.join("libstories.so"))
             .arg(story)
             .env("LD_PRELOAD", built("libttmem_attach.so"))
             .env("TTMEM_SOCKET", server.socket())
@@ -77,11 +72,64 @@ impl StandIn {
     }
 }
 
+impl Build<'_> {
+    /// The folder with what this build makes, compiled by the first test that needs it: ten tests would take the compiler
+    /// three seconds each.
+    fn made(self) -> PathBuf {
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = kept.join(format!("standin-{:016x}", self.fingerprint()));
+        if folder.is_dir() {
+            return folder;
+        }
+        std::fs::create_dir_all(kept).expect("a folder of this build");
+        let begun = tempfile::tempdir_in(kept).expect("a folder");
+        self.compile_into(begun.path());
+        // Another test may have been first: what it compiled is the same.
+        let _first = std::fs::rename(begun.path(), &folder);
+        assert!(folder.is_dir(), "{} cannot be made", folder.display());
+        folder
+    }
+
+    /// Of everything that what is compiled depends on.
+    fn fingerprint(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.library, self.options).hash(&mut hasher);
+        let compiler = Command::new("c++").arg("--version").output();
+        compiler.expect("it is there").stdout.hash(&mut hasher);
+        let sources = std::fs::read_dir(sources()).expect("the sources");
+        let mut sources: Vec<PathBuf> = sources
+            .map(|entry| entry.expect("a file").path())
+            .filter(|path| path.is_file())
+            .collect();
+        sources.sort();
+        for path in sources {
+            let text = std::fs::read(&path).expect("readable");
+            (path, text).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn compile_into(self, folder: &Path) {
+        let shared = ["-shared", "-fPIC"];
+        let runtime = folder.join(format!("lib{}.so", self.library));
+        compile("runtime.cpp", &runtime, &[&shared, self.options].concat());
+        let found = format!("-L{}", folder.display());
+        let linked = format!("-l{}", self.library);
+        let beside = [found.as_str(), &linked, "-Wl,-rpath,$ORIGIN"];
+        let options = [&shared, self.options, &beside].concat();
+        compile("stories.cpp", &folder.join("libstories.so"), &options);
+        compile("driver.cpp", &folder.join("driver"), &["-ldl"]);
+    }
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/standin_runtime")
+}
+
 fn compile(source: &str, made: &Path, options: &[&str]) {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/standin_runtime");
     let output = Command::new("c++")
         .args(["-std=c++20", "-Wall", "-Wextra", "-Werror"])
-        .arg(sources.join(source))
+        .arg(sources().join(source))
         .arg("-o")
         .arg(made)
         .args(options)

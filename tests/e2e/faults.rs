@@ -1,5 +1,6 @@
 //! Either end dies, stops or is replaced, and the totals are exact afterwards.
 
+use crate::support::is_left_to_the_whole_run;
 use super::support::server::TestServer;
 use super::support::tracked::{Tracked, assert_equal_accounts, wait_for_process, workload};
 use super::support::{WATCHDOG, wait_until};
@@ -87,6 +88,9 @@ fn a_large_live_set_is_told_to_a_new_server_while_events_go_on() {
 
 #[test]
 fn a_server_that_is_stopped_slows_nobody_and_is_exact_afterwards() {
+    if is_left_to_the_whole_run("the server is stopped for ten seconds") {
+        return;
+    }
     let server = TestServer::start(&["--quiet"]);
     let options = [
         "--rate",
@@ -151,6 +155,9 @@ fn a_socket_that_is_replaced_is_found_again() {
 /// recorded: each is a dispatch with a number, by an operation with a name of its own.
 #[test]
 fn a_client_killed_a_hundred_times_leaves_every_published_event_in_the_log() {
+    if is_left_to_the_whole_run("a hundred processes are killed") {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("events.json");
     let log_path = log.to_str().expect("a readable path");

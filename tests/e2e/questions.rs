@@ -222,6 +222,22 @@ fn a_pipe_gets_all_devices_and_is_not_cut() {
 }
 
 #[test]
+fn buffers_are_printed_in_groups_if_asked() {
+    let (loaded, _snapshot) = frozen();
+    let buffers = ["top", "--once", "--view", "buffers"];
+    let grouped = |by| loaded.text(&[&buffers[..], &["--group", by]].concat());
+    let list = loaded.text(&buffers);
+    assert!(list.contains("ADDRESS"), "{list}");
+    for (by, heading) in [("line", "PYTHON LINE"), ("operation", "OPERATION")] {
+        let groups = grouped(by);
+        let is_grouped = groups.contains(" group") && !groups.contains("ADDRESS");
+        let mut lines = groups.lines();
+        let is_headed = lines.any(|line| line.starts_with(heading) && line.contains("SHARE"));
+        assert!(is_grouped && is_headed, "{groups}");
+    }
+}
+
+#[test]
 fn a_dumb_terminal_gets_text_and_no_screen() {
     let loaded = Loaded::start("leak", 60);
     loaded.player();

@@ -185,26 +185,15 @@ fn the_picture_of_readme_is_still_drawn() {
     }
 }
 
-macro_rules! still_drawn {
-    ($($test:ident: $name:literal,)*) => {$(
-        #[test]
-        fn $test() {
-            assert_still_drawn(TOP, $name);
-        }
-    )*};
-}
-
-// One test each, so that they run side by side.
-still_drawn! {
-    overview_is_still_drawn: "overview",
-    processes_are_still_drawn: "processes",
-    a_device_is_still_drawn: "device",
-    the_l1_map_is_still_drawn: "l1map",
-    dram_is_still_drawn: "dram",
-    programs_are_still_drawn: "programs",
-    rings_are_still_drawn: "rings",
-    buffers_are_still_drawn: "buffers",
-    events_are_still_drawn: "events",
-    leaks_are_still_drawn: "leaks",
-    the_help_is_still_drawn: "help",
+/// All at the same time, each in a terminal of its own: they wait for what a demo shows, and compute hardly anything.
+#[test]
+fn every_screen_is_still_drawn() {
+    let failed: Vec<&str> = std::thread::scope(|scope| {
+        let started = SHOWN.map(|name| (name, scope.spawn(|| assert_still_drawn(TOP, name))));
+        let ended = started.into_iter();
+        ended
+            .filter_map(|(name, screen)| screen.join().is_err().then_some(name))
+            .collect()
+    });
+    assert!(failed.is_empty(), "not as they are shown: {failed:?}");
 }

@@ -50,6 +50,9 @@ const LINTS: Step = Step::new(
 
 const ARROWS: Step = Step::new("arrows", Whole, "cargo xtask arrows", arrows::run);
 
+/// Every interpreter in all surroundings, and what waits for long: what `cargo nextest run` leaves out, and with CI=true may not.
+const WHOLE: (&str, &str) = ("TTMEM_TESTS_WHOLE", "1");
+
 const UNIT_TESTS: Step = Step::new(
     "unit tests",
     Whole,
@@ -60,11 +63,11 @@ const UNIT_TESTS: Step = Step::new(
 const TESTS: Step = Step::new(
     "tests",
     Whole,
-    "cargo nextest run --workspace (or cargo test --workspace)",
+    "TTMEM_TESTS_WHOLE=1 cargo nextest run --workspace (or cargo test --workspace)",
     || {
         // Without the page, the step `web` is skipped.
         provide([tool::TMUX.ensure(), web::build()]);
-        run_tests(&[], &[])
+        run_tests(&[], &[WHOLE])
     },
 );
 
@@ -186,7 +189,7 @@ const SOAK: &[&Step] = &[
         "PROPTEST_CASES=20000 cargo nextest run --workspace --profile soak",
         || {
             let words = ["--profile", "soak", "-E", "not binary(e2e)"];
-            run_tests(&words, &[("PROPTEST_CASES", MANY_CASES)])
+            run_tests(&words, &[("PROPTEST_CASES", MANY_CASES), WHOLE])
         },
     ),
     &Step::new("long-fuzz", Part, "cargo xtask fuzz 600", || {

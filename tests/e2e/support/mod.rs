@@ -17,6 +17,19 @@ use std::time::{Duration, Instant};
 /// Nothing here should take this long; it only ends what hangs.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
+/// Whether a test is for `cargo xtask test` alone, because of what it costs; says so.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test that does not run says so"
+)]
+pub(crate) fn is_left_to_the_whole_run(why: &str) -> bool {
+    let is_left = !crate::python::found::is_whole();
+    if is_left {
+        println!("skipped: {why}; cargo xtask test runs it");
+    }
+    is_left
+}
+
 /// Waits until something holds; fails with its name if it never does.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

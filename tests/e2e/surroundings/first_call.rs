@@ -1,5 +1,6 @@
 //! Programs that end right after their first call, and servers that do not take part in it.
 
+use crate::support::is_left_to_the_whole_run;
 use super::{assert_holds, entries, released};
 use crate::support::c_program::{Ended, Linked, Story, Workshop};
 use crate::support::server::TestServer;
@@ -89,6 +90,9 @@ fn a_child_that_exits_at_once_is_known_with_what_it_freed_of_its_parents() {
 
 #[test]
 fn a_program_that_becomes_another_before_the_server_looks_holds_nothing() {
+    if is_left_to_the_whole_run("it waits for what the server gives up") {
+        return;
+    }
     let Some(workshop) = Workshop::open() else {
         return;
     };
@@ -168,6 +172,9 @@ fn full_listener(path: &Path) -> (OwnedFd, Vec<OwnedFd>) {
 
 #[test]
 fn a_server_that_never_accepts_holds_up_no_first_call() {
+    if is_left_to_the_whole_run("it waits for what clients give up") {
+        return;
+    }
     let Some(workshop) = Workshop::open() else {
         return;
     };

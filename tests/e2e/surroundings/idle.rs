@@ -1,11 +1,15 @@
 //! Programs that record nothing: the pump sleeps, and the first event wakes it.
 
+use crate::support::is_left_to_the_whole_run;
 use super::{assert_holds, begin, held};
 use crate::support::c_program::{Ended, Linked, Story, Workshop};
 use crate::support::wait_until;
 
 #[test]
 fn an_idle_pump_hardly_wakes_up_and_a_lone_event_reaches_the_server() {
+    if is_left_to_the_whole_run("it is idle for seconds") {
+        return;
+    }
     let Some((server, _workshop, mut story)) = begin("idle_pump.c", &[]) else {
         return;
     };
@@ -19,6 +23,9 @@ fn an_idle_pump_hardly_wakes_up_and_a_lone_event_reaches_the_server() {
 
 #[test]
 fn an_idle_pump_hardly_wakes_up_without_a_server() {
+    if is_left_to_the_whole_run("it is idle for seconds") {
+        return;
+    }
     let Some(workshop) = Workshop::open() else {
         return;
     };

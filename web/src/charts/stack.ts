@@ -280,7 +280,8 @@ export function stacked(stack: Stack): uPlot.AlignedData {
 }
 
 function timeLabels(splits: number[]): string[] {
-  const step = (splits[1] ?? 0) - (splits[0] ?? 0);
+  const [first = 0, second = first + 1] = splits;
+  const step = second - first;
   return splits.map((split) => {
     const text = clock(stamp(split), stamp(split), step < 1);
     return step >= 60 ? text.slice(0, 5) : text;

@@ -98,8 +98,8 @@ export class Replay {
     readonly url: string,
   ) {}
 
-  static async start(file: string, ...words: string[]): Promise<Replay> {
-    const program = Program.start("replay", file, "--http", "127.0.0.1:0", "--http-names", ...words);
+  static async start(file: string, { names = true } = {}): Promise<Replay> {
+    const program = Program.start("replay", file, "--http", "127.0.0.1:0", ...(names ? ["--http-names"] : []));
     const url = await until("the recording's page", () => {
       if (program.child.exitCode !== null) throw new Error(program.printed);
       return /(http:\/\/\S+?)[;,.]?\s/.exec(program.printed)?.[1];

@@ -71,6 +71,10 @@ describe("of a state that stays as it is", () => {
     for (const kind of drawn) expect(explained).toContain(kind);
     const [process] = snapshot.processes;
     await tab.sees("table", `${process!.pid}`);
+    // Buffers of a mesh are as large on each of its devices; what a process holds is a sum, and says so.
+    await tab.sees("h2", "Lines of Python: sizes are on each device");
+    await tab.sees("h2", "Operations: sizes are on each device");
+    await tab.sees("table", `${bytes(dram)} on ${snapshot.devices.length} devices`);
     const groups = await demo.get<BufferGroups>("/api/v1/buffers/groups?by=operation");
     await tab.sees("table", new RegExp(`${groups.groups[0]!.key}\\s+${bytes(groups.groups[0]!.charged_bytes)}`));
     // What is wrong stands at the top, with the view that says more.
@@ -188,7 +192,7 @@ describe("of a state that stays as it is", () => {
     await tab.page.keyboard.press("8");
     const since = snapshot.marks.at(-1)!;
     const groups = await demo.get<BufferGroups>(`/api/v1/buffers/groups?by=operation&since=${since.time}`);
-    await tab.sees("h2", `${counted(groups.buffers, "buffer")} with ${bytes(groups.charged_bytes)} allocated since and still held`);
+    await tab.sees("h2", `${counted(groups.buffers, "buffer")} with ${bytes(groups.charged_bytes)} on each device allocated since and still held`);
     await tab.page.keyboard.press("[");
     await tab.sees("h2", `mark ${snapshot.marks.length - 1} of ${snapshot.marks.length}`);
     // Without a token nothing is changed over TCP, and the page says so.
@@ -265,6 +269,42 @@ describe("of a state that stays as it is", () => {
       await tab.go(`#/${hash}`);
       await tab.sees(".status", "live");
       expect(await tab.hurdles(), hash).toEqual([]);
+    }
+  });
+
+  test("the graphs reach to the capacity: what is hardly used is low", async () => {
+    const tab = await open(demo.url);
+    await tab.go();
+    await tab.sees("h2", /DRAM \d/);
+    const share = dramShare();
+    const blue = await tab.colour("dram");
+    const chart = ".graphs .panel:first-child canvas";
+    const column = await until("a drawn graph", async () => {
+      const size = await tab.page.locator(chart).first().evaluate((canvas: HTMLCanvasElement) => [canvas.width, canvas.height]);
+      const pixels = await tab.pixels(chart, { x: size[0]! - 60, y: 0, wide: 1, high: size[1]! });
+      return pixels.includes(blue) && pixels;
+    });
+    const high = column.filter((each) => each === blue).length / column.length;
+    expect(high, `${share} of the capacity`).toBeLessThan(share + 0.1);
+    expect(await tab.page.locator(".graphs .chart").first().getAttribute("aria-label")).toMatch(/ of \d+\.\d GiB$/);
+  });
+
+  const dramShare = () => snapshot.devices.reduce((sum, device) => sum + used(device.dram) / device.dram.capacity_bytes!, 0) / snapshot.devices.length;
+
+  test("on a phone: how full and who come before the graph, and the time bar fits", async () => {
+    const phone = await open(demo.url, { width: 390, height: 844 });
+    await phone.go();
+    await phone.sees(".card", "DRAM");
+    const top = (selector: string) => phone.page.locator(selector).first().evaluate((element) => element.getBoundingClientRect().top + scrollY);
+    const places = [await top(".problem"), await top(".cards"), await top(".overview table"), await top(".graphs")];
+    expect(places).toEqual(places.toSorted((one, other) => one - other));
+    const slider = (await phone.page.locator(".rail input").boundingBox())!;
+    expect(slider.width).toBeGreaterThan(300);
+    expect(slider.height).toBeGreaterThanOrEqual(30);
+    for (const button of await phone.page.locator(".timebar button:visible").all()) {
+      const box = (await button.boundingBox())!;
+      expect(box.x + box.width, await button.innerText()).toBeLessThanOrEqual(390);
+      expect(box.height).toBeGreaterThanOrEqual(32);
     }
   });
 
@@ -490,3 +530,24 @@ async function freePort(): Promise<number> {
     });
   });
 }
+
+describe("of a demo that has ended", () => {
+  test("its last state stays, with what happened, until the user leaves it", async () => {
+    const demo = await Demo.start("--scenario", "cb-clash", "--speed", "0");
+    try {
+      const tab = await open(demo.url);
+      await tab.go();
+      await tab.sees(".notice", /The demo has ended and released everything\. This is its last failure, at [\d:.]+ UTC; n shows now\./);
+      await tab.sees("h2", /L1 [1-9]\d\.\d%/);
+      await until("the address of the instant", () => new URL(tab.page.url()).hash.includes("at="));
+      await tab.page.keyboard.press("n");
+      await tab.sees(".notice", "Nothing is held now: the programs have released everything.");
+      await tab.sees("h2", /DRAM 0\.0%: 0 B/);
+      // It does not go back by itself.
+      await tab.page.waitForTimeout(2500);
+      await tab.sees("h2", /DRAM 0\.0%: 0 B/);
+    } finally {
+      await demo.stop();
+    }
+  });
+});

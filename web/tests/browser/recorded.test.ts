@@ -238,6 +238,39 @@ describe("of a recording", () => {
     await tab.sees(".hover", `all live buffers: ${bytes(groups.charged_bytes)}`);
   });
 
+  test("the address has the exact instant: who opens it sees the same", async () => {
+    await open("#/overview");
+    await tab.sees("footer output", "UTC");
+    await tab.page.keyboard.press("f");
+    await tab.sees("footer output", shown(failure));
+    await tab.page.locator("footer button", { hasText: "link" }).click();
+    await until("the address", () => decodeURIComponent(tab.page.url()).includes(`at=${failure}`));
+    const link = tab.page.url();
+    await tab.close();
+    tab = await Tab.open(browser, replay.url);
+    await tab.page.goto(link);
+    await tab.sees("footer output", shown(failure));
+    await tab.asks(new RegExp(`/api/v1/snapshot\\?at=${encodeURIComponent(failure)}`));
+  });
+
+  test("names that are not for whoever reads are said to be hidden", async () => {
+    const nameless = await Replay.start(file, { names: false });
+    try {
+      tab = await Tab.open(browser, nameless.url);
+      await tab.go(`#/overview?at=${encodeURIComponent(peak)}`);
+      await tab.sees("table", "hidden: another user's");
+      await tab.sees("h2", "Operations");
+      await tab.go(`#/failures?at=${encodeURIComponent(recording.to)}`);
+      await tab.sees(".explanation", /pid \d+ hidden: another user's/);
+      expect(await tab.text(".explanation")).not.toContain("not known");
+      const said = run("explain", "--http", nameless.url);
+      expect(said).toMatch(/pid \d+ hidden: another user's/);
+      expect(run("top", "--once", "--view", "processes", "--http", nameless.url)).toContain("hidden: another user's");
+    } finally {
+      await nameless.stop();
+    }
+  });
+
   test("light, and on a phone", async () => {
     for (const look of [{ scheme: "light" as const }, { width: 390, height: 844 }]) {
       await open(`#/device?window=0&at=${encodeURIComponent(peak)}`, look);

@@ -4,14 +4,16 @@ import { describe, expect, test } from "vitest";
 import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
 import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
-import { apart, stacked, type Moment } from "../../src/charts/stack";
+import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
 import { KIND_LABEL } from "../../src/colours";
-import { filledL1, fragmented, incomplete, inOrder, largestFitText, stateOf } from "../../src/figures";
+import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
+import { HIDDEN, learnHidden, named, namedOfAll } from "../../src/hidden";
+import { sumTitle } from "../../src/parts";
 import { harmless, shortLine, userFrame } from "../../src/text";
 import { grouped } from "../../src/views/processes";
 import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/timeline";
@@ -55,6 +57,18 @@ describe("figures read as in the terminal view", () => {
     for (const [ink, kind] of Object.entries(inks)) {
       expect(new RegExp(`Ink::${ink} => "([^"]+)"`).exec(naming)?.[1], ink).toBe(KIND_LABEL[kind]);
     }
+  });
+
+  test("names that are hidden say so in the words of the terminal view", () => {
+    expect(rust("ttmem-tui/src/labels.rs")).toContain(`pub const HIDDEN: &str = "${HIDDEN}";`);
+    const process = (pid: number, names_hidden: boolean) => ({ pid, names_hidden }) as Process;
+    learnHidden({ processes: [process(1, true), process(2, false)] } as unknown as Snapshot);
+    expect([named(null, 1), named("", 1), named("python", 1), named(null, 2)]).toEqual([HIDDEN, HIDDEN, "python", "–"]);
+    expect(namedOfAll(null, "not known")).toBe(`not known, or ${HIDDEN}`);
+    learnHidden({ processes: [process(1, true)] } as unknown as Snapshot);
+    expect([namedOfAll(null, "not known"), namedOfAll("add", "not known")]).toEqual([HIDDEN, "add"]);
+    learnHidden({ processes: [] } as unknown as Snapshot);
+    expect(namedOfAll(null, "not known")).toBe("not known");
   });
 
   test("one glossary for terminal and page", () => {
@@ -120,6 +134,30 @@ describe("what follows from figures", () => {
     expect(fragmented(usage({ largest_free_bytes_per_bank: 2 ** 28 }), 6 * 2 ** 30)).toBe(500);
     expect(fragmented(usage(), 6 * 2 ** 30)).toBe(0);
     expect(fragmented(usage({ largest_free_bytes_per_bank: 1e18 }), 6 * 2 ** 30)).toBe(0);
+  });
+
+  test("a graph of a device that is hardly used does not look full", () => {
+    const gib = 2 ** 30;
+    for (const used of [0.03, 0.3, 0.97]) expect(scaleOf(used * 12 * gib, 12 * gib, true)).toBe(12 * gib);
+    expect(scaleOf(14 * gib, 12 * gib, true)).toBe(14 * gib);
+    expect(scaleOf(null, 12 * gib, true)).toBe(12 * gib);
+    // One that shows details says what it leaves out.
+    expect(scaleOf(gib, 12 * gib, false)).toBeLessThan(1.1 * gib);
+    expect(scaleOf(gib, null, true)).toBeLessThan(1.1 * gib);
+    expect(capacityWords(12 * gib, false)).toBe("capacity 12.0 GiB");
+    expect(capacityWords(12 * gib, true)).toBe("capacity 12.0 GiB, above this graph");
+  });
+
+  test("more than a device has is explained by the allocators that overlap", () => {
+    const allocator = (kind: string, charged_bytes: number) => ({ class: kind, charged_bytes });
+    const allocators = [allocator("dram", 8 * 2 ** 30), allocator("dram", 6 * 2 ** 30), allocator("dram", 0), allocator("l1", 1)];
+    const over = { dram: usage({ union_bytes: 14 * 2 ** 30 }), allocators } as Partial<Device>;
+    expect(overlap(device(over), "dram")).toBe("more than the device has: 2 allocators overlap");
+    expect(overlap(device({ ...over, dram: usage() }), "dram")).toBeNull();
+    const titled = sumTitle("DRAM", "dram", [device(over)]);
+    expect(titled).toBe("DRAM 100.0%: 14.0 GiB of 12.0 GiB, more than the device has: 2 allocators overlap");
+    const two = sumTitle("DRAM", "dram", [device({ allocators: [] as Device["allocators"] }), device({ ...over, id: 1 })]);
+    expect(two).toMatch(/on 2 devices, device 1 more than the device has: 2 allocators overlap$/);
   });
 
   test("devices are in the order of their numbers, whatever a mesh says", () => {

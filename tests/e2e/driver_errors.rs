@@ -174,6 +174,36 @@ fn a_card_of_which_every_file_fails_is_listed_and_its_neighbour_read() {
     }
 }
 
+#[test]
+fn counters_that_fail_or_hang_leave_the_others() {
+    let Some(driver) = Driver::new() else {
+        return;
+    };
+    for id in [7_u8, 8] {
+        let mut region = vec![0; 8576];
+        region[0] = 3;
+        region[32] = id;
+        region[48] = id;
+        put(
+            driver.root.path(),
+            &format!("dev/shm/tt_device_{id}_memory"),
+            region,
+        );
+    }
+    for (error, reason) in [
+        ("5", "Input/output error (os error 5)"),
+        ("hang", "reading it hangs"),
+    ] {
+        let Some(document) = driver.doctor(&[format!("/tt_device_7_memory={error}")]) else {
+            return;
+        };
+        let upstream = document["upstream"].as_array().expect("counters");
+        assert_eq!(upstream[0]["error"], reason);
+        assert_eq!(upstream[1]["totals"]["dram"], 8);
+        assert_eq!(check(&document, "tt-metal")["state"], "warning");
+    }
+}
+
 /// Who waits is not told that nobody holds a device because the list of holders cannot be read.
 #[test]
 fn a_list_of_holders_that_fails_is_not_an_empty_one() {

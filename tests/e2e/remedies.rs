@@ -185,6 +185,24 @@ fn counters_that_are_stale_broken_or_of_others() {
     drop(folder);
 }
 
+#[test]
+fn commands_hold_in_a_folder_of_any_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("it's; $(touch planted) & more");
+    put(&root, "dev/shm/tt_device_7_memory", "cut off");
+    let doctor = || document_of(ttmem().args(["doctor", "--json", "--root"]).arg(&root));
+    let document = doctor();
+    assert_state(&document, "tt-metal", "warning");
+    let [line] = commands(check(&document, "tt-metal"))[..] else {
+        unreachable!("one command: {document}");
+    };
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", line]).current_dir(folder.path()).status();
+    assert!(status.expect("a shell").success(), "{line}");
+    assert_state(&doctor(), "tt-metal", "info");
+    assert!(!folder.path().join("planted").exists());
+}
+
 /// A server inside of such mounts; killed when the test is done with it.
 fn serve(space: &Space, user: u32, line: &[&str]) -> Killed {
     let user = user.to_string();

@@ -257,6 +257,36 @@ impl Reader {
         answers
     }
 
+    /// What somebody else's reading of a file gives, which may hang like any other.
+    pub(crate) fn within<T: Send + 'static>(
+        &mut self,
+        path: &Path,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Reading<T> {
+        self.stuck.retain(|stuck| !stuck.thread.is_finished());
+        let ask = Ask::Text(path.to_owned());
+        let is_known = self.stuck.iter().any(|stuck| stuck.ask == ask);
+        if is_known || self.stuck.len() >= MOST_STUCK {
+            return Err(Unread::Hung);
+        }
+        let (done, answer) = sync_channel(1);
+        let builder = thread::Builder::new().name("ttmem-files".to_owned());
+        let thread = builder.spawn(move || {
+            // Nobody waits any more: it came too late.
+            let _late = done.send(read());
+        })?;
+        match answer.recv_timeout(self.deadline) {
+            Ok(answer) => Ok(answer),
+            Err(RecvTimeoutError::Timeout) => {
+                self.stuck.push(Stuck { ask, thread });
+                Err(Unread::Hung)
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Unread::Malformed("the reading thread ended".to_owned()))
+            }
+        }
+    }
+
     /// Asks a worker for some of them, up to the first that hangs.
     fn run(&mut self, asks: &[Ask], answers: &mut Vec<Reading<Vec<String>>>) {
         let worker = match self.worker.take().map_or_else(|| self.hire(), Ok) {

@@ -99,7 +99,16 @@ pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
     let processes = Processes::new(roots, reader);
     let mut files = Vec::with_capacity(found.len());
     for (id, path) in found {
-        let content = read(&path, id).map(|(region, is_changing)| {
+        let read = {
+            let path = path.clone();
+            let owner = |path: &Path| Some(std::fs::symlink_metadata(path).ok()?.uid());
+            move || (read(&path, id), owner(&path))
+        };
+        let (content, owner) = match reader.within(&path, read) {
+            Ok(found) => found,
+            Err(error) => (Err(error.into()), None),
+        };
+        let content = content.map(|(region, is_changing)| {
             let liveness = region
                 .processes
                 .iter()
@@ -111,9 +120,6 @@ pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
                 is_changing,
             }
         });
-        let owner = std::fs::symlink_metadata(&path)
-            .ok()
-            .map(|found| found.uid());
         files.push(SharedMemory {
             path,
             id,

@@ -1,6 +1,8 @@
 //! `/dev/shm`, what TT-Metal keeps there, and what containers hide.
 
 use super::{Check, State};
+use crate::run::quoted;
+use std::path::Path;
 use ttmem_api::size_text;
 use ttmem_host::shm::{ReadRegionError, RefuseRegion, SharedMemory};
 use ttmem_host::{Machine, Reading, Unread};
@@ -97,12 +99,22 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
     let others: Vec<String> = others.collect();
     let is_odd = !others.is_empty();
     if is_odd {
+        let hangs = |file: &&SharedMemory| {
+            let hung = ReadRegionError::Unread(Unread::Hung);
+            file.content.as_ref().err() == Some(&hung)
+        };
         let odd = files.iter().filter(|file| is_odd_file(file));
-        let odd: Vec<String> = odd.map(|file| file.path.display().to_string()).collect();
-        remedies.push(format!(
-            "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, `rm {}`",
-            odd.join(" ")
-        ));
+        let (hung, odd): (Vec<_>, Vec<_>) = odd.partition(hangs);
+        let odd: Vec<String> = odd.iter().map(|file| shell_word(&file.path)).collect();
+        if !odd.is_empty() {
+            remedies.push(format!(
+                "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, `rm {}`",
+                odd.join(" ")
+            ));
+        }
+        if !hung.is_empty() {
+            remedies.push("see `reading` below for what does not answer".to_owned());
+        }
     }
     parts.extend(others);
     let read = || {
@@ -126,7 +138,7 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             stale.len(),
             size_text(bytes)
         ));
-        let files = stale.iter().map(|file| file.path.display().to_string());
+        let files = stale.iter().map(|file| shell_word(&file.path));
         remedies.push(format!(
             "no memory is held for them, only TT-Metal's counters are too high since a program was killed. \
              When no program uses the devices, `rm {}` resets them",
@@ -142,6 +154,16 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
     match remedies.is_empty() {
         true => check,
         false => check.with(remedies.join("; ")),
+    }
+}
+
+/// A path as it is typed: a copy of another machine's files may lie in a folder of any name.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
+    match text.chars().all(is_plain) {
+        true => text,
+        false => quoted(&text),
     }
 }
 

@@ -175,7 +175,7 @@ impl Facts {
             checks.extend(python::checks(|name| std::env::var_os(name)));
         }
         if self.stuck > 0 {
-            let found = format!("{} files of the driver do not answer", self.stuck);
+            let found = format!("{} files do not answer", self.stuck);
             checks.push(Check::new("reading", State::Problem, found).with(
                 "see the kernel's messages (`sudo dmesg`) for the device; `tt-smi -r` resets it",
             ));

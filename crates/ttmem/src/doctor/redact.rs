@@ -67,6 +67,10 @@ impl Redactor {
             let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
             let upper = name.to_uppercase();
             let is_secret = SECRET_NAMES.iter().any(|part| upper.contains(part));
+            let long = |part: &&str| part.len() >= SHORTEST_SECRET;
+            let parts = credentials(&value).into_iter().filter(long);
+            self.whole
+                .extend(parts.map(|part| (part.to_owned(), REMOVED)));
             for line in [&*value].into_iter().chain(value.lines()) {
                 let line = line.trim();
                 let is_word = line.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -120,6 +124,16 @@ pub(super) fn plain(text: &str) -> String {
         true => text.to_owned(),
         false => NOT_SHOWN.to_owned(),
     }
+}
+
+/// Name and password of a URL.
+fn credentials(value: &str) -> Vec<&str> {
+    let authority = value.split_once("://").map_or("", |(_scheme, rest)| rest);
+    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    let credentials = authority.rsplit_once('@');
+    credentials.map_or(Vec::new(), |(credentials, _host)| {
+        credentials.splitn(2, ':').collect()
+    })
 }
 
 /// What stood in a file that was not understood may be anything.
@@ -191,6 +205,7 @@ mod tests {
         let variables = [
             ("HF_TOKEN", "hf_q1"),
             ("JWT", "-----BEGIN KEY-----\nMIIEvQIBAD\n-----END-----"),
+            ("INDEX", "https://carl:s3cr@t@pypi.lan/simple"),
             ("LEVEL", "warning"),
             ("SHORT", "a1"),
         ];
@@ -213,6 +228,7 @@ mod tests {
             ),
             ("on gpu-7.lan, gpu-77", "on host.lan, gpu-77"),
             ("hf_q1 and MIIEvQIBAD", "[removed] and [removed]"),
+            ("carl has s3cr@t", "[removed] has [removed]"),
             ("a warning of root: a1", "a warning of root: a1"),
             (
                 r#"unknown (not understood: "a \" hidden"), n150"#,

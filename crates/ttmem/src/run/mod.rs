@@ -255,7 +255,7 @@ pub(crate) fn environment(options: &EnvOptions, socket: Option<PathBuf>) -> Resu
 }
 
 /// A word that a shell reads as it is.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

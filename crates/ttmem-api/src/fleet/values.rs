@@ -19,20 +19,21 @@ pub(super) enum Values {
     SomeIncrease,
     /// A part of a whole, from a share on.
     Share(f64),
-    /// Bytes more or fewer than at another time.
+    /// Bytes more or fewer than at another time; of long ago an engine may have averages only.
     Difference,
 }
 
 impl Values {
     fn has(self, value: f64) -> bool {
-        let whole = || value.fract() == 0.0 && value.abs() <= MOST;
         match self {
             Self::Exactly(only) => value == only,
-            Self::Whole(least) => whole() && value >= f64::from(least),
+            Self::Whole(least) => {
+                value.fract() == 0.0 && (f64::from(least)..=MOST).contains(&value)
+            }
             Self::Increase => (0.0..=MOST).contains(&value),
             Self::SomeIncrease => value > 0.0 && value <= MOST,
             Self::Share(least) => (least..=1.0).contains(&value),
-            Self::Difference => whole(),
+            Self::Difference => value.abs() <= MOST,
         }
     }
 }

@@ -321,9 +321,7 @@ fn whose(owner: &BlockOwner, failure: &Explanation) -> String {
             .map(|line| short_line(line).to_owned()),
     );
     parts.extend(owner.operation.clone());
-    let other = owner
-        .pid
-        .filter(|_pid| !is_failed || parts.is_empty());
+    let other = owner.pid.filter(|_pid| !is_failed || parts.is_empty());
     parts.extend(other.map(|pid| {
         let name = owner.process.as_deref().unwrap_or_default();
         format!("pid {pid} {name}").trim_end().to_owned()

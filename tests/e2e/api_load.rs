@@ -4,9 +4,9 @@
 //! the server panics, or answers with an error of its own. Here it runs in small, and what it
 //! counted is looked at; times are not.
 
-use crate::support::is_left_to_the_whole_run;
 use super::support::server::TTMEM;
 use super::support::tracked::workload;
+use crate::support::is_left_to_the_whole_run;
 use serde_json::Value;
 use ttmem_bench::{Programs, Subject};
 

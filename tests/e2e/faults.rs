@@ -1,9 +1,9 @@
 //! Either end dies, stops or is replaced, and the totals are exact afterwards.
 
-use crate::support::is_left_to_the_whole_run;
 use super::support::server::TestServer;
 use super::support::tracked::{Tracked, assert_equal_accounts, wait_for_process, workload};
 use super::support::{WATCHDOG, wait_until};
+use crate::support::is_left_to_the_whole_run;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};

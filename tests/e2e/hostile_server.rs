@@ -1,8 +1,8 @@
 //! Servers that answer wrongly, slowly or not at all: the workload runs on unchanged.
 
-use crate::support::is_left_to_the_whole_run;
 use super::support::server::TestServer;
 use super::support::tracked::{Tracked, assert_equal_accounts};
+use crate::support::is_left_to_the_whole_run;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;

@@ -152,12 +152,10 @@ fn texts(svg: &str) -> String {
     pieces.collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn the_picture_of_readme_is_still_drawn() {
+fn assert_picture_of_readme_is_still_drawn() {
     let all = pictures(README).expect("every picture says how it is made");
-    let [picture] = all.as_slice() else {
-        panic!("{all:?}");
-    };
+    assert_eq!(all.len(), 1, "{all:?}");
+    let picture = &all[0];
     let (file, _background) = picture
         .name
         .split_once(' ')
@@ -187,12 +185,14 @@ fn the_picture_of_readme_is_still_drawn() {
 
 /// All at the same time, each in a terminal of its own: they wait for what a demo shows, and compute hardly anything.
 #[test]
-fn every_screen_is_still_drawn() {
+fn every_screen_and_picture_is_still_drawn() {
     let failed: Vec<&str> = std::thread::scope(|scope| {
-        let started = SHOWN.map(|name| (name, scope.spawn(|| assert_still_drawn(TOP, name))));
-        let ended = started.into_iter();
-        ended
-            .filter_map(|(name, screen)| screen.join().is_err().then_some(name))
+        let picture = scope.spawn(assert_picture_of_readme_is_still_drawn);
+        let screens = SHOWN.map(|name| (name, scope.spawn(|| assert_still_drawn(TOP, name))));
+        let all = screens
+            .into_iter()
+            .chain([("the picture of README", picture)]);
+        all.filter_map(|(name, drawn)| drawn.join().is_err().then_some(name))
             .collect()
     });
     assert!(failed.is_empty(), "not as they are shown: {failed:?}");

@@ -1,8 +1,8 @@
 //! Whoever takes all it can of what the server has: everybody else is served, and whoever is refused
 //! something is shown as incomplete, with the reason.
 
-use crate::support::is_left_to_the_whole_run;
 use crate::support::client::{Client, allocation};
+use crate::support::is_left_to_the_whole_run;
 use crate::support::old_client::{OldClient, request};
 use crate::support::server::{TestServer, without_settings};
 use crate::support::workload::{Part, Plan, Workload};

@@ -18,10 +18,7 @@ use std::time::{Duration, Instant};
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// Whether a test is for `cargo xtask test` alone, because of what it costs; says so.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test that does not run says so"
-)]
+#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
 pub(crate) fn is_left_to_the_whole_run(why: &str) -> bool {
     let is_left = !crate::python::found::is_whole();
     if is_left {

@@ -1,8 +1,8 @@
 //! Programs that end right after their first call, and servers that do not take part in it.
 
-use crate::support::is_left_to_the_whole_run;
 use super::{assert_holds, entries, released};
 use crate::support::c_program::{Ended, Linked, Story, Workshop};
+use crate::support::is_left_to_the_whole_run;
 use crate::support::server::TestServer;
 use crate::support::wait_until;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};

@@ -1,8 +1,8 @@
 //! Programs that record nothing: the pump sleeps, and the first event wakes it.
 
-use crate::support::is_left_to_the_whole_run;
 use super::{assert_holds, begin, held};
 use crate::support::c_program::{Ended, Linked, Story, Workshop};
+use crate::support::is_left_to_the_whole_run;
 use crate::support::wait_until;
 
 #[test]

@@ -35,7 +35,10 @@ const NEEDS: [(&str, &str); 8] = [
         "packages",
         "installs what `cargo xtask dist` builds, which steps of their own try",
     ),
-    ("ttnn", "runs a program of yours on ttnn"),
+    (
+        "ttnn",
+        "runs a program of yours on ttnn, as the step `ttnn` does",
+    ),
     ("files", "names files of yours"),
     ("machines", "reaches other machines"),
     (
@@ -164,9 +167,20 @@ fn reason(block: &Block<'_>) -> anyhow::Result<&'static str> {
 
 fn compare_pictures(pages: &[String], ttmem: &Path) -> anyhow::Result<usize> {
     tool::TMUX.ensure()?;
-    let mut count = 0;
+    let (mut count, mut failed) = (0, 0);
     for page in pages {
-        count += screens::compare(page, &read_page(page)?, ttmem)?;
+        match screens::compare(page, &read_page(page)?, ttmem) {
+            Ok(current) => count += current,
+            Err(error) => {
+                failed += 1;
+                println!("FAILED {error:#}\n");
+            }
+        }
+    }
+    if failed > 0 {
+        bail!(
+            "{failed} pages of the guide have pictures that are not current; see the lines with FAILED"
+        );
     }
     Ok(count)
 }

@@ -117,6 +117,8 @@ impl Surroundings {
             .env("TERM", "dumb")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            // Commands write to files; the shell itself says who was killed.
+            .stderr(Stdio::null())
             .process_group(0);
         Group(shell.spawn().context("cannot start bash")?).wait()?;
         (0..commands.len())

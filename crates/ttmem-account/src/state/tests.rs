@@ -20,7 +20,9 @@ fn generated() -> String {
         }
     });
     for (structure, fields) in rows {
-        writeln!(text, "| {structure} | {} |", fields.join(" · ")).unwrap();
+        let row = format!("| {structure} | {} |", fields.join(" · "));
+        // Parameters of a type are not a tag of HTML.
+        writeln!(text, "{}", row.replace('<', "\\<")).unwrap();
     }
     text.push('\n');
     text

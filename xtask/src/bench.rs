@@ -6,12 +6,13 @@ mod python;
 use crate::command::{cargo, program, run as run_command, target_dir};
 use anyhow::bail;
 
-const SUBJECTS: [&str; 9] = [
+const SUBJECTS: [&str; 10] = [
     "server",
     "client",
     "top",
     "api",
     "metrics",
+    "host",
     "churn",
     "fair",
     "python",

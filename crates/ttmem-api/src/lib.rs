@@ -22,6 +22,7 @@ mod failure;
 mod fleet;
 mod hex_id;
 mod history;
+mod host;
 mod http;
 mod l1map;
 mod last;
@@ -62,6 +63,10 @@ pub use fleet::{
 };
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
+pub use host::{
+    DeviceNames, DeviceUser, Machine, Telemetry, Upstream, UpstreamBytes, UpstreamDifference,
+    UpstreamLimit, UsedDevice,
+};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use leaks::{GrowingGroup, HeldAtClose, LeakGroup, Leaks};

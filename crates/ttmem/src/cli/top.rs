@@ -1,6 +1,6 @@
 //! Options of `ttmem top`.
 
-use super::{HttpOptions, PrometheusOptions, RecordedOptions};
+use super::{ChosenDevice, HttpOptions, PrometheusOptions, RecordedOptions};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
@@ -25,6 +25,9 @@ pub(crate) struct TopOptions {
     /// Print the list of the view once, as CSV.
     #[arg(long)]
     pub(crate) csv: bool,
+
+    #[command(flatten)]
+    pub(crate) chosen: ChosenDevice,
 
     #[command(flatten)]
     pub(crate) recorded: RecordedOptions,

@@ -189,7 +189,7 @@ pub struct DeviceUser {
     pub names_hidden: bool,
     /// Its user.
     pub uid: Option<u32>,
-    /// `running`; `dead` or `reused` (another process has its pid now) of one that left its counters behind; `unknown`.
+    /// `alive`; `dead` or `reused` (another process has its pid now) of one that left its counters behind; `unknown`.
     pub state: String,
     /// Whether it reports to the server by itself: what it reports is shown then.
     pub attached: bool,
@@ -235,7 +235,7 @@ impl DeviceUser {
     /// Whether it runs and nothing of it is known but what is here.
     #[must_use]
     pub fn is_not_attached(&self) -> bool {
-        !self.attached && matches!(self.state.as_str(), "running" | "unknown")
+        !self.attached && matches!(self.state.as_str(), "alive" | "unknown")
     }
 
     /// Whether it is gone, and its counters were left behind.

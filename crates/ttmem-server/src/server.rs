@@ -6,8 +6,8 @@ use crate::ingest::{Ingest, IngestConfig, Traffic};
 use crate::journal::Journal;
 use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
-use crate::machine::{Looker, MachineFigures, first_look};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
+use crate::machine::{Looker, MachineFigures, first_look};
 use crate::read::{GeometryCache, HttpConfig, Live, ReadState, ServerFacts};
 use crate::recorded::Recorded;
 use crate::recorder::{
@@ -187,9 +187,7 @@ impl Server {
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
         let looker = watch.map(|watch| Looker::start(watch, machine.clone()));
-        let looker = looker
-            .transpose()
-            .map_err(system("the machine's thread"))?;
+        let looker = looker.transpose().map_err(system("the machine's thread"))?;
         let recordings = StreamedRecordings::new(ledger.clone());
         let state = ReadState {
             live: Some(Live {

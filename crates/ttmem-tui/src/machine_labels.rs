@@ -54,7 +54,9 @@ pub fn telemetry(telemetry: &Telemetry) -> Vec<String> {
     let amperes = |value: Option<i64>| value.map(|value| format!("{} A", tenths(value)));
     let volts = |value: Option<i64>| value.map(|value| format!("{value} mV"));
     let lanes = match (&telemetry.link_speed, telemetry.link_width) {
-        (Some(speed), Some(width)) => Some(format!("PCIe {} x{width}", speed.trim_end_matches(" PCIe"))),
+        (Some(speed), Some(width)) => {
+            Some(format!("PCIe {} x{width}", speed.trim_end_matches(" PCIe")))
+        }
         _unknown => None,
     };
     // Less than the link could have is worth a word.

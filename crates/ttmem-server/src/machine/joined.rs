@@ -154,12 +154,17 @@ impl Joined {
             let error = error.filter(|error| **error != Unread::Missing)?;
             Some(format!("{what}: {error}"))
         };
-        errors.extend(failed("the driver's devices", sample.devices.as_ref().err()));
+        errors.extend(failed(
+            "the driver's devices",
+            sample.devices.as_ref().err(),
+        ));
         errors.extend(failed("TT-Metal's counters", sample.regions.as_ref().err()));
         let cards = sample.devices.as_deref().unwrap_or_default();
         for card in cards.iter().filter(|card| card.is_detached()) {
             let ordinal = card.ordinal;
-            errors.push(format!("/dev/tenstorrent/{ordinal}: the device is detached"));
+            errors.push(format!(
+                "/dev/tenstorrent/{ordinal}: the device is detached"
+            ));
         }
         if sample.stuck > 0 {
             let many = if sample.stuck == 1 { "" } else { "s" };
@@ -213,7 +218,7 @@ impl Joined {
                 let person = sample.people.get(&holder.pid);
                 let name = holder.name.as_deref();
                 let (name, uid) = (name, person.and_then(|person| person.uid));
-                let user = meeting.user(holder.pid, "running", (name, uid));
+                let user = meeting.user(holder.pid, "alive", (name, uid));
                 for device in &devices {
                     user.device(view, *device).descriptors = Some(holder.descriptors);
                 }
@@ -326,7 +331,7 @@ impl Meeting<'_> {
         let slots = content.region.processes.iter().zip(&content.liveness);
         for (slot, liveness) in slots.filter(|(slot, _state)| slot.pid > 0) {
             let state = match liveness {
-                Liveness::Alive => "running",
+                Liveness::Alive => "alive",
                 Liveness::Dead => "dead",
                 Liveness::Reused => "reused",
                 Liveness::Unknown(_) => "unknown",

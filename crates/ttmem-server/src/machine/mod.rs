@@ -135,7 +135,10 @@ impl Drop for Looker {
 }
 
 /// The machine, and its chips as they are when the server starts.
-pub(crate) fn first_look(roots: &Roots, figures: &MachineFigures) -> (Watch, Vec<ttmem_host::Chip>) {
+pub(crate) fn first_look(
+    roots: &Roots,
+    figures: &MachineFigures,
+) -> (Watch, Vec<ttmem_host::Chip>) {
     let mut watch = Watch::new(roots.clone());
     let sample = watch.look();
     let chips = sample.chips.clone();

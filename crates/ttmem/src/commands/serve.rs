@@ -73,7 +73,12 @@ pub(super) fn config(
         sockets: sockets.collect(),
         http: http(options)?,
         board: options.board,
-        machine: Some(options.host_root.as_ref().map_or_else(Roots::this_machine, Roots::below)),
+        machine: Some(
+            options
+                .host_root
+                .as_ref()
+                .map_or_else(Roots::this_machine, Roots::below),
+        ),
         log: LogConfig {
             target: match &options.log_file {
                 Some(path) => LogTarget::File(LogFileOptions {

@@ -1,7 +1,9 @@
 //! The reading commands against a real server, and how they fail without one.
 
 use super::{answers, dump, explain, reach, serve};
-use crate::cli::{ChosenDevice, Cli, Command, DumpOptions, ExplainOptions, HttpOptions, StatusOptions};
+use crate::cli::{
+    ChosenDevice, Cli, Command, DumpOptions, ExplainOptions, HttpOptions, StatusOptions,
+};
 use crate::exit;
 use crate::output::{Output, Screen};
 use std::io::{Read, Write};

@@ -148,15 +148,21 @@ fn counters_are_what_was_written_with_their_source_and_processes() {
     assert_eq!(upstream.source, "shm");
     assert_eq!(upstream.matched_by.as_deref(), Some("asic_id"));
     let counted = upstream.bytes.unwrap();
-    assert_eq!((counted.dram, counted.l1, counted.cb), (8 * MIB, 4 * MIB, 64));
+    assert_eq!(
+        (counted.dram, counted.l1, counted.cb),
+        (8 * MIB, 4 * MIB, 64)
+    );
     assert_eq!(upstream.not_attached, Some(counted));
     assert!(upstream.left_behind.unwrap().is_zero());
     assert_eq!((upstream.difference, &upstream.error), (None, &None));
     let user = of_pid(&seen, 41);
     assert_eq!(user.name.as_deref(), Some("python"), "as procfs has it");
-    assert!(user.is_not_attached() && user.state == "running");
+    assert!(user.is_not_attached() && user.state == "alive");
     assert_eq!(user.devices.len(), 1);
-    assert_eq!((user.devices[0].id, user.devices[0].descriptors), (1, Some(1)));
+    assert_eq!(
+        (user.devices[0].id, user.devices[0].descriptors),
+        (1, Some(1))
+    );
     assert_eq!(user.upstream(), Some(counted));
     assert_eq!(of_pid(&seen, 42).upstream(), None, "open, and not counted");
     let machine = seen.machine.as_ref().unwrap();
@@ -177,7 +183,11 @@ fn what_a_process_reports_wins_and_the_difference_is_told() {
     let at = n150().dram.base;
     apply(&mut ledger, holder, 5, allocated(1, Class::Dram, at, 2048));
     let seen = snapshot(ledger, sample);
-    assert_eq!(seen.devices.len(), 2, "the same chips, now under their own ids");
+    assert_eq!(
+        seen.devices.len(),
+        2,
+        "the same chips, now under their own ids"
+    );
     let device = seen.devices.iter().find(|device| device.id == 1).unwrap();
     assert_eq!(device.unique_id, Some(HexId(SECOND)));
     assert_eq!(device.dram.charged_bytes, 12 * 2048, "as it is reported");
@@ -216,7 +226,7 @@ fn the_dead_and_the_reused_are_told_from_the_living() {
     assert_eq!(upstream.left_behind.unwrap().dram, 600);
     assert_eq!(upstream.not_attached.unwrap().dram, 100);
     let states = [41, 42, 43].map(|pid| of_pid(&seen, pid).state.clone());
-    assert_eq!(states, ["running", "dead", "reused"]);
+    assert_eq!(states, ["alive", "dead", "reused"]);
     assert_eq!(of_pid(&seen, 43).name.as_deref(), Some("before"));
 }
 
@@ -292,7 +302,10 @@ fn names_of_processes_are_their_users_and_sizes_are_everybodys() {
     let user = of_pid(&seen, 41);
     assert!(user.names_hidden);
     assert_eq!(user.upstream().unwrap().dram, 100, "sizes are everybody's");
-    assert!(of_pid(&seen, 42).names_hidden, "what a dead process left, too");
+    assert!(
+        of_pid(&seen, 42).names_hidden,
+        "what a dead process left, too"
+    );
 }
 
 #[test]
@@ -310,7 +323,11 @@ fn any_name_of_a_device_finds_it() {
         assert_eq!(client.device(name).unwrap().device.id, 1, "{name}");
     }
     let told = refusal(client.device("/dev/tenstorrent/1"));
-    assert_eq!(told, (409, "ambiguous_device".to_owned()), "it has two chips");
+    assert_eq!(
+        told,
+        (409, "ambiguous_device".to_owned()),
+        "it has two chips"
+    );
     let named = |name: &str| client.clone().of_devices(Some(name.to_owned()));
     let ids = |name: &str| -> Vec<u32> {
         let seen = named(name).snapshot().unwrap();

@@ -52,7 +52,7 @@ export function upstream(device: Device): string[] {
 
 /** Processes that have devices without reporting, for lists of processes: their sizes are TT-Metal's. */
 export function notAttached(machine: Machine | null | undefined): Process[] {
-  const isMeant = (user: DeviceUser) => !user.attached && (user.state === "running" || user.state === "unknown");
+  const isMeant = (user: DeviceUser) => !user.attached && (user.state === "alive" || user.state === "unknown");
   return (machine?.processes ?? []).filter(isMeant).map(asProcess);
 }
 

@@ -388,7 +388,7 @@ describe("what the machine says by itself", () => {
   });
 
   test("processes that do not report are listed, those that do are not listed twice", () => {
-    const user = { pid: 41, name: "python", names_hidden: false, state: "running", attached: false, devices: [{ id: 1, upstream: sizes }] };
+    const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: sizes }] };
     const machine = { errors: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
     const rows = notAttached(machine);
     expect(rows.map((row) => [row.pid, stateOf(row), row.devices[0]?.dram_bytes])).toEqual([[41, "not attached", 8 * 2 ** 20]]);

@@ -24,6 +24,7 @@ mod hostile_server;
 mod http;
 mod load;
 mod logging;
+mod machine;
 mod many_clients;
 mod metrics;
 mod old_protocol;

@@ -15,6 +15,8 @@ export interface Snapshot {
   anomalies: Record<string, number>;
   errors: string[];
   failures: { count: number; newest: Time | null };
+  /** What the machine says by itself; none in a recording, nor of older servers. */
+  machine?: Machine | null;
 }
 
 export interface Server {
@@ -71,6 +73,60 @@ export interface Device {
   allocators: Allocator[];
   peaks_since_marks: PeakBytes[];
   regions: Setting[];
+  names?: DeviceNames | null;
+  telemetry?: Telemetry | null;
+  upstream?: Upstream | null;
+}
+
+/** Names of a chip besides its number. */
+export interface DeviceNames {
+  node: string;
+  pci_address: string | null;
+  asic_id: string | null;
+  board_serial: string | null;
+  tray: string | null;
+}
+
+/** What the driver says of a chip. */
+export interface Telemetry {
+  ai_clock_mhz: number | null;
+  temperature_millidegrees: number | null;
+  power_microwatts: number | null;
+  fan_rpm: number | null;
+  link_speed: string | null;
+  link_width: number | null;
+  unread: Record<string, string>;
+}
+
+export interface UpstreamBytes {
+  dram: number;
+  l1: number;
+  l1_small: number;
+  trace: number;
+  cb: number;
+}
+
+/** TT-Metal's own counters of a chip. */
+export interface Upstream {
+  error: string | null;
+  not_attached: UpstreamBytes | null;
+  left_behind: UpstreamBytes | null;
+  difference_text: string | null;
+}
+
+/** A process that has a device open, or that TT-Metal's counters know. */
+export interface DeviceUser {
+  pid: number | null;
+  name: string | null;
+  names_hidden: boolean;
+  state: string;
+  attached: boolean;
+  devices: { id: number; upstream: UpstreamBytes | null }[];
+}
+
+export interface Machine {
+  processes: DeviceUser[];
+  errors: string[];
 }
 
 export interface PeakBytes {

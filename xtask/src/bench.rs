@@ -12,6 +12,7 @@ const SUBJECTS: [&str; 10] = [
     "top",
     "api",
     "metrics",
+    "host",
     "churn",
     "short",
     "fair",

@@ -80,7 +80,7 @@ single checks:
   worst [CASE...]             instructions per event as everything else grows; fails where they grow too
 
 measurements:
-  bench SUBJECT [--quick]     server, client, top, api, metrics, churn, short, fair, python or recording,
+  bench SUBJECT [--quick]     server, client, top, api, metrics, host, churn, short, fair, python or recording,
                               as JSON
   fleet-scale [--quick]       200 simulated hosts with 32 devices each in one Prometheus: series, memory, times
   ttnn-reports                programs on the real ttnn that run out of memory; writes the reports of them into

@@ -41,6 +41,7 @@ pub struct ApiClient {
     server: Address,
     token: Option<Token>,
     at: Option<Timestamp>,
+    device: Option<String>,
     timeout: Duration,
     /// When every answer has to be there, however many are asked for until then.
     end: Option<Instant>,
@@ -59,6 +60,7 @@ impl ApiClient {
             server: server.into(),
             token: None,
             at: None,
+            device: None,
             timeout: DEFAULT_TIMEOUT,
             end: None,
             body_limit_bytes: DEFAULT_BODY_LIMIT_BYTES,
@@ -82,6 +84,13 @@ impl ApiClient {
     #[must_use]
     pub fn at_instant(mut self, at: Option<Timestamp>) -> Self {
         self.at = at;
+        self
+    }
+
+    /// Asks for snapshots of some devices alone: those that any name of a device or of its card means.
+    #[must_use]
+    pub fn of_devices(mut self, name: Option<String>) -> Self {
+        self.device = name;
         self
     }
 
@@ -121,7 +130,9 @@ impl ApiClient {
 
     /// All totals.
     pub fn snapshot(&self) -> Result<Snapshot, ApiRequestError> {
-        self.document("GET", routes::SNAPSHOT, &())
+        let device = self.device.as_ref().map(|name| ("device", name));
+        let query: Vec<_> = device.into_iter().collect();
+        self.document("GET", routes::SNAPSHOT, &query)
     }
 
     /// A page of live rows of a kind: the first, or the one a cursor points to.
@@ -139,7 +150,7 @@ impl ApiClient {
         })
     }
 
-    /// One device, named by its logical id or by its unique id in hex.
+    /// One device, by any of its names.
     pub fn device(&self, name: &str) -> Result<DeviceDetail, ApiRequestError> {
         self.document("GET", &of_device(routes::DEVICES, name), &())
     }

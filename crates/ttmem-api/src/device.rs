@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CoreType, HexId, MemoryClass, PeakOf, Process, SchemaVersion, Setting, Source, Timestamp,
+    CoreType, DeviceNames, DeviceUser, HexId, MemoryClass, PeakOf, Process, SchemaVersion, Setting,
+    Source, Telemetry, Timestamp, Upstream,
 };
 
 /// One chip.
@@ -72,6 +73,15 @@ pub struct Device {
     /// Regions that were given or used: the size that would have done.
     #[serde(default)]
     pub regions: Vec<Setting>,
+    /// Its other names; `null` where the driver does not list it.
+    #[serde(default)]
+    pub names: Option<DeviceNames>,
+    /// What the driver says of it; `null` of a chip behind another, in a recording, and where nothing was read.
+    #[serde(default)]
+    pub telemetry: Option<Telemetry>,
+    /// What TT-Metal's own counters say of it; `null` where there are none.
+    #[serde(default)]
+    pub upstream: Option<Upstream>,
 }
 
 /// Failures on one device since the server started, those of processes that are gone included.
@@ -100,6 +110,9 @@ pub struct DeviceDetail {
     pub device: Device,
     /// The processes that hold something on it; of each only what is on this device.
     pub processes: Vec<Process>,
+    /// Processes that have it open, or that TT-Metal's counters know on it; attached or not.
+    #[serde(default)]
+    pub users: Vec<DeviceUser>,
 }
 
 /// The highest value of each total over some time.

@@ -15,7 +15,7 @@ pub enum DeviceKey {
 }
 
 impl DeviceKey {
-    fn new(id: u32, unique_id: Option<HexId>, scope: Option<&str>) -> Self {
+    pub(crate) fn new(id: u32, unique_id: Option<HexId>, scope: Option<&str>) -> Self {
         match unique_id {
             Some(unique_id) => Self::Chip(unique_id),
             None => Self::Number(id, scope.map(str::to_owned)),

@@ -22,6 +22,7 @@ mod failure;
 mod fleet;
 mod hex_id;
 mod history;
+mod host;
 mod host_pattern;
 mod http;
 mod l1map;
@@ -63,6 +64,10 @@ pub use fleet::{
 };
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
+pub use host::{
+    DeviceNames, DeviceUser, Machine, Telemetry, Upstream, UpstreamBytes, UpstreamDifference,
+    UpstreamLimit, UsedDevice,
+};
 pub use host_pattern::{HostPattern, ParseHostPatternError};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};

@@ -1,11 +1,11 @@
 //! The snapshot, and the server's own state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, Process, SchemaVersion, Timestamp};
+use crate::{Device, DeviceKey, Machine, Process, SchemaVersion, Timestamp};
 
 /// Every total the server knows, at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +31,29 @@ pub struct Snapshot {
     /// What processes were refused.
     #[serde(default)]
     pub failures: FailureCount,
+    /// What the machine says by itself; `null` in a recording, and while nothing was read.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+}
+
+impl Snapshot {
+    /// Leaves out what processes have on other devices than those that are here, and who has nothing on these.
+    pub fn keep_own_devices(&mut self) {
+        let keys: BTreeSet<DeviceKey> = self.devices.iter().map(Device::key).collect();
+        self.processes.retain_mut(|process| {
+            let had = !process.devices.is_empty();
+            process.devices.retain(|held| keys.contains(&held.key()));
+            // One that has not opened any may open these.
+            !had || !process.devices.is_empty()
+        });
+        if let Some(machine) = &mut self.machine {
+            machine.unmatched.clear();
+            machine.processes.retain_mut(|user| {
+                user.devices.retain(|used| keys.contains(&used.key()));
+                !user.devices.is_empty()
+            });
+        }
+    }
 }
 
 /// How many failures of processes the server knows of.

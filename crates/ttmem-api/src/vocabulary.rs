@@ -106,6 +106,8 @@ words! {
         Detached = "detached",
         /// Gone; what it held was released.
         Exited = "exited",
+        /// It never reported: what the machine says of it is all that is known.
+        NotAttached = "not_attached",
     }
 }
 

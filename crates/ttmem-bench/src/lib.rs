@@ -10,6 +10,7 @@ mod client;
 mod fair;
 mod filler;
 mod harness;
+mod host;
 mod memory;
 mod metrics;
 mod old_client;
@@ -43,6 +44,7 @@ pub enum Subject {
     Top,
     Api,
     Metrics,
+    Host,
     Churn,
     Short,
     Fair,
@@ -72,6 +74,7 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         Subject::Metrics => {
             json!({ "bench": "metrics", "metrics": metrics::measure(programs, quick)? })
         }
+        Subject::Host => json!({ "bench": "host", "host": host::measure(quick)? }),
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
         Subject::Recording(options) => {
             let events = options.events / if quick { 10 } else { 1 };

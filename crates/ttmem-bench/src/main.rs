@@ -28,6 +28,8 @@ enum Command {
     Api(Measurement),
     /// A scrape of `/metrics` with 64 processes on 32 devices: time and size.
     Metrics(Measurement),
+    /// A look at a machine with 32 devices: the driver's files and TT-Metal's counters.
+    Host(Measurement),
     /// A thousand processes that come and go for an hour, and the terminal view: does memory grow?
     Churn(Measurement),
     /// Ten thousand processes that live for a moment, hostile labels, stalled scrapers: do series grow?
@@ -85,6 +87,7 @@ fn main() -> Result<()> {
         Command::Top(options) => (Subject::Top, options),
         Command::Api(options) => (Subject::Api, options),
         Command::Metrics(options) => (Subject::Metrics, options),
+        Command::Host(options) => (Subject::Host, options),
         Command::Churn(options) => (Subject::Churn, options),
         Command::Short(options) => (Subject::Short, options),
         Command::Fair(options) => (Subject::Fair, options),

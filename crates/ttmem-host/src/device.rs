@@ -3,12 +3,12 @@
 //! Read from `/sys/class/tenstorrent` and what its entries lead to. Every value stands alone: a card that
 //! is reset or unplugged while it is read loses values, each with its reason, and disturbs no other card.
 
-use crate::files::{Reader, Reading, Unread};
-use crate::holders::{Holder, holders};
+use crate::files::{Ask, Folder, Reader, Reading, Unread};
+use crate::holders::{Holder, holders_in, holders_path, names_of};
 use crate::names::Bdf;
 use crate::roots::Roots;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::str::FromStr;
 use ttmem_event::catalogue::{Arch, BoardKind};
 
@@ -21,11 +21,9 @@ const MOST_DEVICES: usize = 256;
 /// Longer texts are no values.
 const LONGEST_VALUE: usize = 128;
 
-/// Files of the class entry, of the PCI device and of hwmon.
-const CLASS_FILES: &[&str] = &[
-    "tt_card_type",
-    "tt_serial",
-    "tt_asic_id",
+/// Files of the class entry, of the PCI device and of hwmon: those that say what a card is, and those that change.
+const CLASS_IDENTITY: &[&str] = &["tt_card_type", "tt_serial", "tt_asic_id"];
+const CLASS_VALUES: &[&str] = &[
     "tt_aiclk",
     "tt_axiclk",
     "tt_arcclk",
@@ -40,24 +38,19 @@ const FIRMWARE_FILES: &[&str] = &[
     "tt_eth_fw_ver",
     "tt_ttflash_ver",
 ];
-const PCI_FILES: &[&str] = &[
-    "device",
-    "current_link_speed",
-    "max_link_speed",
-    "current_link_width",
-    "max_link_width",
-];
-const HWMON_FILES: &[&str] = &[
+const PCI_IDENTITY: &[&str] = &["device", "max_link_speed", "max_link_width"];
+const PCI_VALUES: &[&str] = &["current_link_speed", "current_link_width"];
+const HWMON_IDENTITY: &[&str] = &["temp1_max", "in0_max", "curr1_max", "power1_max"];
+const HWMON_VALUES: &[&str] = &[
     "temp1_input",
-    "temp1_max",
     "in0_input",
-    "in0_max",
     "curr1_input",
-    "curr1_max",
     "power1_input",
-    "power1_max",
     "fan1_input",
 ];
+
+/// After so many looks it is read again what a card is: firmware may have been replaced meanwhile.
+const IDENTITY_HOLDS: u64 = 32;
 
 /// Clocks in MHz.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,11 +126,7 @@ impl Device {
 
 /// Every card that the driver lists, by ordinal; without the driver, `Missing`.
 pub fn devices(roots: &Roots, reader: &mut Reader) -> Reading<Vec<Device>> {
-    let class = roots.path(CLASS);
-    let devices = ordinals(roots, reader)?
-        .into_iter()
-        .map(|ordinal| device(roots, reader, &class, ordinal));
-    Ok(devices.collect())
+    Cards::default().look(roots, reader)
 }
 
 /// N of every `/dev/tenstorrent/N` that the driver lists, sorted.
@@ -152,84 +141,154 @@ pub fn ordinals(roots: &Roots, reader: &mut Reader) -> Reading<Vec<u32>> {
     Ok(ordinals)
 }
 
+/// The cards of a machine that is looked at again and again: what they are is remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Cards {
+    known: BTreeMap<u32, Card>,
+    looks: u64,
+}
+
+/// What need not be read every time.
+#[derive(Debug)]
+struct Card {
+    entry: Reading<Folder>,
+    pci: Reading<Folder>,
+    hwmon: Reading<Folder>,
+    bdf: Reading<Bdf>,
+    identity: BTreeMap<&'static str, Reading<String>>,
+    /// Whether everything failed the last time: it may be another card by now.
+    is_silent: bool,
+}
+
+impl Card {
+    fn open(reader: &mut Reader, class: &Path, ordinal: u32) -> Self {
+        let path = class.join(format!("{ENTRY}{ordinal}"));
+        let entry = Folder::open(&path);
+        let pci_path = path.join("device");
+        let pci = Folder::open(&pci_path);
+        let bdf = reader.link(pci_path.clone()).and_then(|target| {
+            let name = target.rsplit('/').next().unwrap_or_default();
+            name.parse().map_err(|_none| malformed(name))
+        });
+        // hwmon's number is not the card's, and the folder comes and goes with the driver.
+        let hwmon = reader.names(pci_path.join("hwmon")).and_then(|names| {
+            let folder = names.into_iter().find(|name| name.starts_with("hwmon"));
+            let folder = folder.ok_or(Unread::Missing)?;
+            Folder::open(&pci_path.join("hwmon").join(folder))
+        });
+        let mut card = Self {
+            entry,
+            pci,
+            hwmon,
+            bdf,
+            identity: BTreeMap::new(),
+            is_silent: false,
+        };
+        let own = [CLASS_IDENTITY, FIRMWARE_FILES].concat();
+        let (names, asks) = card.asks(&own, PCI_IDENTITY, HWMON_IDENTITY);
+        let texts = reader.read(asks);
+        card.identity = names.into_iter().zip(texts).collect();
+        card
+    }
+
+    /// What to ask for, with its names.
+    fn asks(
+        &self,
+        own: &[&'static str],
+        of_pci: &[&'static str],
+        of_hwmon: &[&'static str],
+    ) -> (Vec<&'static str>, Vec<Ask>) {
+        let (mut names, mut asks) = (Vec::new(), Vec::new());
+        for (folder, files) in [
+            (&self.entry, own),
+            (&self.pci, of_pci),
+            (&self.hwmon, of_hwmon),
+        ] {
+            if let Ok(folder) = folder {
+                names.extend(files);
+                asks.extend(files.iter().map(|name| Ask::Value(folder.clone(), name)));
+            }
+        }
+        (names, asks)
+    }
+
+    /// Why files were not asked for.
+    fn absent(&self) -> Unread {
+        let folders = [&self.entry, &self.pci, &self.hwmon];
+        let error = folders.iter().find_map(|folder| folder.as_ref().err());
+        error.cloned().unwrap_or(Unread::Missing)
+    }
+
+    /// Whether something that every card has is not there: telemetry of Wormhole comes late.
+    fn is_incomplete(&self) -> bool {
+        let is_missing = |name: &str| !matches!(self.identity.get(name), Some(Ok(_)));
+        is_missing("tt_card_type") || is_missing("tt_serial") || self.hwmon.is_err()
+    }
+}
+
+impl Cards {
+    /// Looks at all of them: what changes is read in one go.
+    pub(crate) fn look(&mut self, roots: &Roots, reader: &mut Reader) -> Reading<Vec<Device>> {
+        self.looks += 1;
+        let class = roots.path(CLASS);
+        let ordinals = ordinals(roots, reader).inspect_err(|_error| self.known.clear())?;
+        self.known
+            .retain(|ordinal, _card| ordinals.contains(ordinal));
+        for ordinal in ordinals {
+            let is_due = (self.looks + u64::from(ordinal)).is_multiple_of(IDENTITY_HOLDS);
+            let is_good = |card: &Card| !is_due && !card.is_silent && !card.is_incomplete();
+            if self.known.get(&ordinal).is_some_and(is_good) {
+                continue;
+            }
+            let card = Card::open(reader, &class, ordinal);
+            self.known.insert(ordinal, card);
+        }
+        let mut asks = Vec::new();
+        let mut parts = Vec::new();
+        for (ordinal, card) in &self.known {
+            let (names, of_card) = card.asks(CLASS_VALUES, PCI_VALUES, HWMON_VALUES);
+            parts.push(names);
+            asks.extend(of_card);
+            asks.push(Ask::Text(holders_path(roots, *ordinal)));
+        }
+        let mut texts = reader.read(asks).into_iter();
+        let mut devices = Vec::with_capacity(self.known.len());
+        for ((ordinal, card), names) in self.known.iter_mut().zip(parts) {
+            let values: Vec<_> = names.into_iter().zip(texts.by_ref()).collect();
+            card.is_silent = values.iter().all(|(_name, value)| value.is_err());
+            let holders = texts.next().unwrap_or(Err(Unread::Hung));
+            let mut all = card.identity.clone();
+            all.extend(values);
+            let values = Values {
+                values: all,
+                absent: card.absent(),
+            };
+            let holders = holders.and_then(|text| holders_in(&text));
+            devices.push(values.device(*ordinal, card.bdf.clone(), holders));
+        }
+        name_holders(roots, reader, &mut devices);
+        Ok(devices)
+    }
+}
+
+/// Names those who have devices open, each process once.
+fn name_holders(roots: &Roots, reader: &mut Reader, devices: &mut [Device]) {
+    let holders = |devices: &[Device]| -> BTreeSet<i32> {
+        let all = devices.iter().flat_map(|device| device.holders.iter());
+        all.flatten().map(|holder| holder.pid).collect()
+    };
+    let names = names_of(roots, reader, holders(devices));
+    for device in devices {
+        for holder in device.holders.iter_mut().flatten() {
+            holder.name = names.get(&holder.pid).cloned();
+        }
+    }
+}
+
 fn ordinal_of(entry: &str) -> Option<u32> {
     let digits = entry.strip_prefix(ENTRY)?;
     let ordinal: u32 = digits.parse().ok()?;
     (ordinal.to_string() == digits).then_some(ordinal)
-}
-
-fn device(roots: &Roots, reader: &mut Reader, class: &Path, ordinal: u32) -> Device {
-    let entry = class.join(format!("{ENTRY}{ordinal}"));
-    let pci = entry.join("device");
-    let bdf = reader.link(pci.clone()).and_then(|target| {
-        let name = target.rsplit('/').next().unwrap_or_default();
-        name.parse().map_err(|_none| malformed(name))
-    });
-    // hwmon's number is not the card's, and the folder comes and goes with the driver.
-    let hwmon = reader.names(pci.join("hwmon")).and_then(|names| {
-        let folder = names.into_iter().find(|name| name.starts_with("hwmon"));
-        Ok(pci.join("hwmon").join(folder.ok_or(Unread::Missing)?))
-    });
-    let mut files: Vec<(&'static str, PathBuf)> = Vec::new();
-    let class_files = CLASS_FILES.iter().chain(FIRMWARE_FILES);
-    files.extend(class_files.map(|name| (*name, entry.join(name))));
-    files.extend(PCI_FILES.iter().map(|name| (*name, pci.join(name))));
-    if let Ok(folder) = &hwmon {
-        files.extend(HWMON_FILES.iter().map(|name| (*name, folder.join(name))));
-    }
-    let (names, paths): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-    let texts = reader.texts(paths);
-    let values = Values {
-        values: names.into_iter().zip(texts).collect(),
-        absent: hwmon.err().unwrap_or(Unread::Missing),
-    };
-    let card_type = values.text("tt_card_type");
-    let board = card_type
-        .as_ref()
-        .ok()
-        .and_then(|card| BoardKind::from_name(card));
-    let arch = match values.text("device").as_deref() {
-        Ok("0x401e") => Some(Arch::Wormhole),
-        Ok("0xb140") => Some(Arch::Blackhole),
-        _ => board.map(BoardKind::arch),
-    };
-    let firmware = FIRMWARE_FILES.iter().map(|name| (*name, values.text(name)));
-    let firmware = firmware.filter(|(_name, version)| *version != Err(Unread::Missing));
-    Device {
-        ordinal,
-        bdf,
-        arch,
-        board,
-        card_type,
-        serial: values.hex("tt_serial"),
-        asic_id: values.hex("tt_asic_id"),
-        clocks: Clocks {
-            ai_mhz: values.number("tt_aiclk"),
-            axi_mhz: values.number("tt_axiclk"),
-            arc_mhz: values.number("tt_arcclk"),
-        },
-        heartbeat: values.number("tt_heartbeat"),
-        thermal_trips: values.number("tt_therm_trip_count"),
-        firmware: firmware.collect(),
-        link: Link {
-            speed: values.text("current_link_speed"),
-            max_speed: values.text("max_link_speed"),
-            width: values.number("current_link_width"),
-            max_width: values.number("max_link_width"),
-        },
-        sensors: Sensors {
-            temperature_millidegrees: values.number("temp1_input"),
-            temperature_limit_millidegrees: values.number("temp1_max"),
-            voltage_millivolts: values.number("in0_input"),
-            voltage_limit_millivolts: values.number("in0_max"),
-            current_milliamperes: values.number("curr1_input"),
-            current_limit_milliamperes: values.number("curr1_max"),
-            power_microwatts: values.number("power1_input"),
-            power_limit_microwatts: values.number("power1_max"),
-            fan_rpm: values.number("fan1_input"),
-        },
-        holders: holders(roots, reader, ordinal),
-    }
 }
 
 /// What was read of a card, by file.
@@ -240,6 +299,56 @@ struct Values {
 }
 
 impl Values {
+    fn device(&self, ordinal: u32, bdf: Reading<Bdf>, holders: Reading<Vec<Holder>>) -> Device {
+        let card_type = self.text("tt_card_type");
+        let board = card_type
+            .as_ref()
+            .ok()
+            .and_then(|card| BoardKind::from_name(card));
+        let arch = match self.text("device").as_deref() {
+            Ok("0x401e") => Some(Arch::Wormhole),
+            Ok("0xb140") => Some(Arch::Blackhole),
+            _ => board.map(BoardKind::arch),
+        };
+        let firmware = FIRMWARE_FILES.iter().map(|name| (*name, self.text(name)));
+        let firmware = firmware.filter(|(_name, version)| *version != Err(Unread::Missing));
+        Device {
+            ordinal,
+            bdf,
+            arch,
+            board,
+            card_type,
+            serial: self.hex("tt_serial"),
+            asic_id: self.hex("tt_asic_id"),
+            clocks: Clocks {
+                ai_mhz: self.number("tt_aiclk"),
+                axi_mhz: self.number("tt_axiclk"),
+                arc_mhz: self.number("tt_arcclk"),
+            },
+            heartbeat: self.number("tt_heartbeat"),
+            thermal_trips: self.number("tt_therm_trip_count"),
+            firmware: firmware.collect(),
+            link: Link {
+                speed: self.text("current_link_speed"),
+                max_speed: self.text("max_link_speed"),
+                width: self.number("current_link_width"),
+                max_width: self.number("max_link_width"),
+            },
+            sensors: Sensors {
+                temperature_millidegrees: self.number("temp1_input"),
+                temperature_limit_millidegrees: self.number("temp1_max"),
+                voltage_millivolts: self.number("in0_input"),
+                voltage_limit_millivolts: self.number("in0_max"),
+                current_milliamperes: self.number("curr1_input"),
+                current_limit_milliamperes: self.number("curr1_max"),
+                power_microwatts: self.number("power1_input"),
+                power_limit_microwatts: self.number("power1_max"),
+                fan_rpm: self.number("fan1_input"),
+            },
+            holders,
+        }
+    }
+
     /// One line of printable text.
     fn text(&self, name: &str) -> Reading<String> {
         let text = self.values.get(name).ok_or_else(|| self.absent.clone())?;

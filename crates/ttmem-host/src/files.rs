@@ -5,13 +5,14 @@
 //! behind with its thread, what comes after it is read by another, and until the first comes back its
 //! file is not asked for again. How many may hang is bounded.
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ const LONGEST_TEXT: usize = 1 << 20;
 /// No folder that is listed here has more entries; more are left out.
 const MOST_NAMES: usize = 1 << 16;
 
-/// How many answers a thread may be ahead of who asks.
-const ANSWERS_AHEAD: usize = 64;
+/// A value of sysfs is shorter: what is not is cut.
+const LONGEST_VALUE: usize = 4096;
 
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +82,56 @@ impl From<io::Error> for Unread {
     }
 }
 
+/// A folder that stays open, so that the way to its files is not searched again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    path: Arc<Path>,
+    handle: Arc<OwnedFd>,
+}
+
+impl Folder {
+    /// Opens it without reading: nothing can hang there.
+    pub(crate) fn open(path: &Path) -> Reading<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = open(path, flags, Mode::empty()).map_err(io::Error::from)?;
+        Ok(Self {
+            path: path.into(),
+            handle: Arc::new(handle),
+        })
+    }
+}
+
+impl PartialEq for Folder {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Folder {}
+
 /// One thing to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Text(PathBuf),
+    /// One value in a folder of sysfs.
+    Value(Folder, &'static str),
     Names(PathBuf),
     Link(PathBuf),
+    /// Who a file or folder belongs to.
+    Owner(PathBuf),
+}
+
+impl Ask {
+    /// What is asked for.
+    #[cfg(test)]
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Value(folder, name) => folder.path.join(name),
+            Self::Text(path) | Self::Names(path) | Self::Link(path) | Self::Owner(path) => {
+                path.clone()
+            }
+        }
+    }
 }
 
 /// What was read: one text, one target, or many names.
@@ -98,16 +143,18 @@ pub(crate) trait Source: Send + Sync {
 }
 
 /// The files themselves.
-struct Kernel;
+pub(crate) struct Kernel;
 
 impl Source for Kernel {
     fn ask(&self, ask: &Ask) -> Answer {
         match ask {
             Ask::Text(path) => Ok(vec![text(path)?]),
+            Ask::Value(folder, name) => Ok(vec![value(folder, name)?]),
             Ask::Link(path) => {
                 let target = std::fs::read_link(path)?;
                 Ok(vec![target.to_string_lossy().into_owned()])
             }
+            Ask::Owner(path) => Ok(vec![rustix::fs::lstat(path)?.st_uid.to_string()]),
             Ask::Names(path) => {
                 let mut names = Vec::new();
                 for entry in std::fs::read_dir(path)?.take(MOST_NAMES) {
@@ -125,16 +172,34 @@ fn text(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
+/// A value of sysfs, which the kernel gives at once.
+fn value(folder: &Folder, name: &str) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(&folder.handle, name, flags, Mode::empty())?;
+    let mut room = [0; LONGEST_VALUE];
+    let count = loop {
+        match rustix::io::read(&file, &mut room) {
+            Err(Errno::INTR) => {}
+            read => break read?,
+        }
+    };
+    let text = String::from_utf8_lossy(&room[..count]);
+    Ok(text.trim_end().to_owned())
+}
+
 /// What a regular file has, at most `longest`; opening it neither waits nor takes a terminal.
 pub(crate) fn bytes(path: &Path, flags: OFlags, longest: usize) -> io::Result<Vec<u8>> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open(path, flags, Mode::empty())?;
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+    let about = fstat(&file)?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
         return Err(io::Error::other("no regular file"));
     }
+    // Files of procfs say that they have none.
+    let length = usize::try_from(about.st_size).unwrap_or(0);
     let mut found = Vec::new();
     let mut part = [0; 16 << 10];
-    while found.len() < longest {
+    while found.len() < longest && (length == 0 || found.len() != length) {
         let room = part.len().min(longest - found.len());
         match rustix::io::read(&file, &mut part[..room]) {
             Ok(0) => break,
@@ -146,10 +211,67 @@ pub(crate) fn bytes(path: &Path, flags: OFlags, longest: usize) -> io::Result<Ve
     Ok(found)
 }
 
+/// What a thread is asked for at once, and how far it is.
+struct Batch {
+    asks: Vec<Ask>,
+    progress: Mutex<Progress>,
+    finished: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    answers: Vec<Answer>,
+    /// Nobody waits any more: somebody else reads the rest.
+    is_left: bool,
+}
+
+impl Batch {
+    fn new(asks: Vec<Ask>) -> Self {
+        Self {
+            asks,
+            progress: Mutex::default(),
+            finished: Condvar::new(),
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all of it; false if who asked went away meanwhile.
+    fn read(&self, source: &dyn Source) -> bool {
+        for ask in &self.asks {
+            let answer = source.ask(ask);
+            let mut progress = self.progress();
+            if progress.is_left {
+                return false;
+            }
+            progress.answers.push(answer);
+        }
+        self.finished.notify_one();
+        true
+    }
+
+    /// The answers, all of them or those before the first that did not come within the deadline.
+    fn wait(&self, deadline: Duration) -> Vec<Answer> {
+        let mut progress = self.progress();
+        while progress.answers.len() < self.asks.len() {
+            let before = progress.answers.len();
+            let waited = self.finished.wait_timeout(progress, deadline);
+            let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            progress = now;
+            if timeout.timed_out() && progress.answers.len() == before {
+                progress.is_left = true;
+                break;
+            }
+        }
+        std::mem::take(&mut progress.answers)
+    }
+}
+
 /// A thread that reads.
 struct Worker {
-    asks: SyncSender<Vec<Ask>>,
-    answers: Receiver<Answer>,
+    batches: SyncSender<Arc<Batch>>,
     thread: JoinHandle<()>,
 }
 
@@ -216,6 +338,11 @@ impl Reader {
         answers.into_iter().map(only).collect()
     }
 
+    /// Values in folders of sysfs and the texts of files, in their order.
+    pub(crate) fn read(&mut self, asks: Vec<Ask>) -> Vec<Reading<String>> {
+        self.all(asks).into_iter().map(only).collect()
+    }
+
     /// Where a link leads.
     pub fn link(&mut self, path: PathBuf) -> Reading<String> {
         self.first(Ask::Link(path))
@@ -225,6 +352,14 @@ impl Reader {
     pub fn links(&mut self, paths: Vec<PathBuf>) -> Vec<Reading<String>> {
         let answers = self.all(paths.into_iter().map(Ask::Link).collect());
         answers.into_iter().map(only).collect()
+    }
+
+    /// The users to whom some files belong, in their order.
+    pub fn owners(&mut self, paths: Vec<PathBuf>) -> Vec<Reading<u32>> {
+        let answers = self.all(paths.into_iter().map(Ask::Owner).collect());
+        let number = |text: String| text.parse().map_err(|_none| Unread::Malformed(text));
+        let owner = |answer| only(answer).and_then(number);
+        answers.into_iter().map(owner).collect()
     }
 
     /// The names in a folder, sorted.
@@ -296,53 +431,39 @@ impl Reader {
                 return;
             }
         };
-        if worker.asks.send(asks.to_vec()).is_err() {
+        let batch = Arc::new(Batch::new(asks.to_vec()));
+        if worker.batches.send(Arc::clone(&batch)).is_err() {
             // It panicked, which nothing it does can make it: the next one starts anew.
             answers.push(Err(Unread::Malformed(
                 "the reading thread ended".to_owned(),
             )));
             return;
         }
-        for ask in asks {
-            match worker.answers.recv_timeout(self.deadline) {
-                Ok(answer) => answers.push(answer.map_err(Unread::from)),
-                Err(RecvTimeoutError::Timeout) => {
-                    answers.push(Err(Unread::Hung));
-                    let (ask, thread) = (ask.clone(), worker.thread);
-                    self.stuck.push(Stuck { ask, thread });
-                    return;
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    answers.push(Err(Unread::Malformed(
-                        "the reading thread ended".to_owned(),
-                    )));
-                    return;
-                }
+        let found = batch.wait(self.deadline);
+        let hung = asks.get(found.len());
+        answers.extend(found.into_iter().map(|answer| answer.map_err(Unread::from)));
+        match hung {
+            Some(ask) => {
+                answers.push(Err(Unread::Hung));
+                let (ask, thread) = (ask.clone(), worker.thread);
+                self.stuck.push(Stuck { ask, thread });
             }
+            None => self.worker = Some(worker),
         }
-        self.worker = Some(worker);
     }
 
     fn hire(&self) -> io::Result<Worker> {
-        let (asks, todo) = sync_channel::<Vec<Ask>>(1);
-        let (done, answers) = sync_channel(ANSWERS_AHEAD);
+        let (batches, todo) = sync_channel::<Arc<Batch>>(1);
         let source = Arc::clone(&self.source);
         let builder = thread::Builder::new().name("ttmem-files".to_owned());
         let thread = builder.spawn(move || {
-            for asks in todo {
-                for ask in asks {
-                    if done.send(source.ask(&ask)).is_err() {
-                        // Left behind: somebody else reads the rest.
-                        return;
-                    }
+            for batch in todo {
+                if !batch.read(source.as_ref()) {
+                    return;
                 }
             }
         })?;
-        Ok(Worker {
-            asks,
-            answers,
-            thread,
-        })
+        Ok(Worker { batches, thread })
     }
 }
 

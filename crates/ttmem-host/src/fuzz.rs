@@ -51,61 +51,106 @@ pub fn check(bytes: &[u8]) {
 /// A region as upstream writes it: a device with one chip and two processes, all figures a multiple of `unit`.
 #[must_use]
 pub fn region(version: u32, unit: u64) -> Vec<u8> {
-    let mut bytes = vec![0; if version == 1 { 9280 } else { 8576 }];
-    let first = version == 1;
-    let counters = |unit: u64| (1..=if first { 6 } else { 5 }).map(move |class| class * unit);
-    if version > 4 {
-        return bytes;
-    }
-    put(&mut bytes, 0, &version.to_le_bytes());
-    put(&mut bytes, 4, &2_u32.to_le_bytes());
-    put(&mut bytes, 8, &1_800_000_000_000_000_000_u64.to_le_bytes());
-    put(&mut bytes, 16, &2_u32.to_le_bytes());
-    put(&mut bytes, 32, &unit.to_le_bytes());
-    put(&mut bytes, 40, &3_u32.to_le_bytes());
-    for (at, count) in (48..).step_by(8).zip(counters(3 * unit)) {
-        put(&mut bytes, at, &count.to_le_bytes());
-    }
-    let (chips, chip_stride) = if first { (96, 56) } else { (88, 48) };
-    for slot in 0..16 {
-        let at = chips + slot * chip_stride;
-        let id = if slot == 0 {
-            3
-        } else if first {
-            0
-        } else {
-            u32::MAX
-        };
-        put(&mut bytes, at, &id.to_le_bytes());
-        if slot == 0 {
-            for (at, count) in (at + 8..).step_by(8).zip(counters(3 * unit)) {
-                put(&mut bytes, at, &count.to_le_bytes());
-            }
-        }
-    }
-    let (processes, stride, written) = if first {
-        (992, 128, 56)
-    } else {
-        (856, 120, 48)
+    let counters = |unit: u64| Bytes {
+        dram: unit,
+        l1: 2 * unit,
+        l1_small: 3 * unit,
+        trace: 4 * unit,
+        cb: 5 * unit,
+        kernel: Some(6 * unit),
     };
     // Slots are claimed and given back in any order: the last one is as good as the first.
-    for (slot, share, pid, name) in [(5, 1, 4242_i32, "python"), (63, 2, 4243, "trainer")] {
-        let at = processes + slot * stride;
-        put(&mut bytes, at, &pid.to_le_bytes());
-        for (at, count) in (at + 8..).step_by(8).zip(counters(share * unit)) {
-            put(&mut bytes, at, &count.to_le_bytes());
+    let slot = |slot, pid, name, share| WrittenSlot {
+        slot,
+        pid,
+        name,
+        bytes: counters(share * unit),
+    };
+    let written = WrittenRegion {
+        version,
+        id: unit,
+        device_id: 3,
+        processes: vec![slot(5, 4242, "python", 1), slot(63, 4243, "trainer", 2)],
+    };
+    written.bytes()
+}
+
+/// What a region is to say.
+#[derive(Clone, Debug)]
+pub struct WrittenRegion {
+    pub version: u32,
+    /// The chip's number.
+    pub id: u64,
+    /// The writer's logical id of it.
+    pub device_id: u32,
+    pub processes: Vec<WrittenSlot>,
+}
+
+/// A process in a region.
+#[derive(Clone, Debug)]
+pub struct WrittenSlot {
+    pub slot: usize,
+    pub pid: i32,
+    pub name: &'static str,
+    pub bytes: Bytes,
+}
+
+/// When all of them were written, in nanoseconds since the epoch.
+const WRITTEN_NANOS: u64 = 1_800_000_000_000_000_000;
+
+impl WrittenRegion {
+    /// The file, as upstream lays it out; a version that is not known is nothing but its number.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let first = self.version == 1;
+        let mut bytes = vec![0; if first { 9280 } else { 8576 }];
+        put(&mut bytes, 0, &self.version.to_le_bytes());
+        if !(1..=4).contains(&self.version) {
+            return bytes;
         }
-        put(
-            &mut bytes,
-            at + written,
-            &1_800_000_000_000_000_000_u64.to_le_bytes(),
-        );
-        put(&mut bytes, at + written + 8, name.as_bytes());
+        let count = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
+        put(&mut bytes, 4, &count.to_le_bytes());
+        put(&mut bytes, 8, &WRITTEN_NANOS.to_le_bytes());
+        put(&mut bytes, 16, &count.to_le_bytes());
+        put(&mut bytes, 32, &self.id.to_le_bytes());
+        put(&mut bytes, 40, &self.device_id.to_le_bytes());
+        let totals = Bytes::sum(self.processes.iter().map(|process| &process.bytes));
+        put_counters(&mut bytes, 48, &totals, first);
+        let (chips, chip_stride) = if first { (96, 56) } else { (88, 48) };
+        for slot in 0..16 {
+            let at = chips + slot * chip_stride;
+            let empty = if first { 0 } else { u32::MAX };
+            let id = if slot == 0 { self.device_id } else { empty };
+            put(&mut bytes, at, &id.to_le_bytes());
+            if slot == 0 {
+                put_counters(&mut bytes, at + 8, &totals, first);
+            }
+        }
+        let (processes, stride, written) = if first {
+            (992, 128, 56)
+        } else {
+            (856, 120, 48)
+        };
+        for process in &self.processes {
+            let at = processes + process.slot * stride;
+            put(&mut bytes, at, &process.pid.to_le_bytes());
+            put_counters(&mut bytes, at + 8, &process.bytes, first);
+            put(&mut bytes, at + written, &WRITTEN_NANOS.to_le_bytes());
+            put(&mut bytes, at + written + 8, process.name.as_bytes());
+        }
+        if self.version == 4 {
+            put(&mut bytes, 8536, &0x5245_4459_u32.to_le_bytes());
+        }
+        bytes
     }
-    if version == 4 {
-        put(&mut bytes, 8536, &0x5245_4459_u32.to_le_bytes());
+}
+
+fn put_counters(bytes: &mut [u8], at: usize, counters: &Bytes, has_kernels: bool) {
+    let classes = counters.classes().into_iter().map(|(_name, size)| size);
+    let kernel = has_kernels.then(|| counters.kernel.unwrap_or(0));
+    for (at, count) in (at..).step_by(8).zip(classes.chain(kernel)) {
+        put(bytes, at, &count.to_le_bytes());
     }
-    bytes
 }
 
 fn put(bytes: &mut [u8], at: usize, what: &[u8]) {

@@ -2,7 +2,8 @@
 
 use crate::files::{Reader, Reading, Unread};
 use crate::roots::Roots;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// More descriptors of one process are not looked at.
 const MOST_DESCRIPTORS: usize = 1 << 16;
@@ -17,12 +18,29 @@ pub struct Holder {
     pub name: Option<String>,
 }
 
-/// Holders of a device by the driver's own list.
+/// The driver's own list of who has a device open.
+pub(crate) fn holders_path(roots: &Roots, ordinal: u32) -> PathBuf {
+    roots.path(&format!("/proc/driver/tenstorrent/{ordinal}/pids"))
+}
+
+/// Holders of a device by that list.
+pub fn holders(roots: &Roots, reader: &mut Reader, ordinal: u32) -> Reading<Vec<Holder>> {
+    let mut found = holders_in(&reader.text(holders_path(roots, ordinal))?)?;
+    let names = names_of(
+        roots,
+        reader,
+        found.iter().map(|holder| holder.pid).collect(),
+    );
+    for holder in &mut found {
+        holder.name = names.get(&holder.pid).cloned();
+    }
+    Ok(found)
+}
+
+/// Holders by the text of that list, without their names.
 ///
 /// It has a line per descriptor and numbers as of our namespace; 0 is a process outside of it.
-pub fn holders(roots: &Roots, reader: &mut Reader, ordinal: u32) -> Reading<Vec<Holder>> {
-    let path = roots.path(&format!("/proc/driver/tenstorrent/{ordinal}/pids"));
-    let text = reader.text(path)?;
+pub(crate) fn holders_in(text: &str) -> Reading<Vec<Holder>> {
     let mut counts: BTreeMap<i32, u32> = BTreeMap::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let pid = line.parse::<i32>().ok().filter(|pid| *pid >= 0);
@@ -30,22 +48,30 @@ pub fn holders(roots: &Roots, reader: &mut Reader, ordinal: u32) -> Reading<Vec<
         let count = counts.entry(pid).or_default();
         *count = count.saturating_add(1);
     }
-    Ok(named(roots, reader, counts))
+    Ok(unnamed(counts))
 }
 
-fn named(roots: &Roots, reader: &mut Reader, counts: BTreeMap<i32, u32>) -> Vec<Holder> {
-    let paths = counts
-        .keys()
-        .map(|pid| roots.path(&format!("/proc/{pid}/comm")));
-    let names = reader.texts(paths.collect());
-    let shown = |name: String| name.replace(char::is_control, "\u{fffd}");
-    let holders = counts.into_iter().zip(names);
-    let holder = |((pid, descriptors), name): ((i32, u32), Reading<String>)| Holder {
+fn unnamed(counts: BTreeMap<i32, u32>) -> Vec<Holder> {
+    let holder = |(pid, descriptors)| Holder {
         pid,
         descriptors,
-        name: name.ok().map(shown),
+        name: None,
     };
-    holders.map(holder).collect()
+    counts.into_iter().map(holder).collect()
+}
+
+/// The names of the main threads of some processes, of those that this user may know.
+pub(crate) fn names_of(
+    roots: &Roots,
+    reader: &mut Reader,
+    pids: BTreeSet<i32>,
+) -> BTreeMap<i32, String> {
+    let path = |pid: &i32| roots.path(&format!("/proc/{pid}/comm"));
+    let names = reader.texts(pids.iter().map(path).collect());
+    let shown = |name: String| name.replace(char::is_control, "\u{fffd}");
+    let known = pids.into_iter().zip(names);
+    let known = known.filter_map(|(pid, name)| Some((pid, shown(name.ok()?))));
+    known.collect()
 }
 
 /// What the descriptors of all processes say.
@@ -87,7 +113,12 @@ pub fn open_files(roots: &Roots, reader: &mut Reader) -> Reading<OpenFiles> {
     }
     let holders = found
         .into_iter()
-        .map(|(ordinal, counts)| (ordinal, named(roots, reader, counts)));
-    let holders = holders.collect();
+        .map(|(ordinal, counts)| (ordinal, unnamed(counts)));
+    let mut holders: BTreeMap<u32, Vec<Holder>> = holders.collect();
+    let pids = holders.values().flatten().map(|holder| holder.pid);
+    let names = names_of(roots, reader, pids.collect());
+    for holder in holders.values_mut().flatten() {
+        holder.name = names.get(&holder.pid).cloned();
+    }
     Ok(OpenFiles { holders, hidden })
 }

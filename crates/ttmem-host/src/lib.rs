@@ -16,9 +16,12 @@ mod names;
 mod processes;
 mod roots;
 pub mod shm;
+mod watch;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod fuzz;
+#[cfg(any(test, feature = "testing"))]
+pub mod tree;
 
 #[cfg(test)]
 mod tests;
@@ -30,3 +33,4 @@ pub use machine::{HugePages, Iommu, Machine, Mount, Namespaces, NodeAccess};
 pub use names::{Bdf, Chip, NotASelector, Selector, Tray, chips};
 pub use processes::{Liveness, Processes};
 pub use roots::Roots;
+pub use watch::{Person, Sample, Watch};

@@ -176,7 +176,8 @@ pub enum Selector {
     Ordinal(u32),
     /// `0000:0a:00.0`, `0a:00.0`.
     Bdf(Bdf),
-    /// Sixteen hexadecimal digits: of a board or of a chip; also a name of `/dev/tenstorrent/by-id`.
+    /// Sixteen hexadecimal digits, or up to as many behind `0x`: of a board or of a chip; also a name of
+    /// `/dev/tenstorrent/by-id`.
     Id(u64),
     /// `tray1/chip5`.
     Tray(Tray),
@@ -186,7 +187,7 @@ pub enum Selector {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no device: a number (3), a node (/dev/tenstorrent/3), a PCI address (0000:0a:00.0), sixteen digits of \
-     a board or chip, or a place in a Galaxy (tray1/chip5) does"
+     a board or chip (or fewer behind 0x), or a place in a Galaxy (tray1/chip5) does"
 )]
 pub struct NotASelector(String);
 
@@ -200,7 +201,9 @@ impl FromStr for Selector {
             is_number.then(|| text.parse::<u32>().ok())?
         };
         let id = |text: &str| {
-            let is_id = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let short = text.strip_prefix("0x").filter(|digits| digits.len() <= 16);
+            let text = short.or((text.len() == 16).then_some(text))?;
+            let is_id = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
             is_id.then(|| u64::from_str_radix(text, 16).ok())?
         };
         let name = text.strip_prefix("/dev/tenstorrent/by-id/").unwrap_or(text);

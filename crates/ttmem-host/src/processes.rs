@@ -4,6 +4,7 @@ use crate::files::{Reader, Reading, Unread};
 use crate::roots::Roots;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Clock ticks of `/proc/PID/stat` per second: the kernel's USER_HZ, 100 wherever cards are.
 const TICKS_PER_SECOND: u64 = 100;
@@ -29,6 +30,7 @@ pub enum Liveness {
 pub struct Processes {
     roots: Roots,
     boot_nanos: Option<u64>,
+    stats: BTreeMap<i32, Reading<String>>,
 }
 
 impl Processes {
@@ -40,12 +42,22 @@ impl Processes {
         Self {
             roots: roots.clone(),
             boot_nanos: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
+            stats: BTreeMap::new(),
         }
     }
 
-    /// Whether the process of an entry that was last written at an instant is still there.
-    pub fn liveness(&self, reader: &mut Reader, pid: i32, written_nanos: u64) -> Liveness {
-        let stat = match reader.text(self.roots.path(&format!("/proc/{pid}/stat"))) {
+    /// Reads what procfs says of some processes.
+    pub(crate) fn read(&mut self, reader: &mut Reader, pids: &BTreeSet<i32>) {
+        let path = |pid: &i32| self.roots.path(&format!("/proc/{pid}/stat"));
+        let stats = reader.texts(pids.iter().map(path).collect());
+        self.stats = pids.iter().copied().zip(stats).collect();
+    }
+
+    /// Whether the process of an entry that was last written at an instant is still there; one that was read.
+    #[must_use]
+    pub fn liveness(&self, pid: i32, written_nanos: u64) -> Liveness {
+        let stat = self.stats.get(&pid).cloned();
+        let stat = match stat.unwrap_or(Err(Unread::Missing)) {
             Ok(stat) => stat,
             Err(Unread::Missing) => return self.unseen(pid),
             // Gone between opening and reading.

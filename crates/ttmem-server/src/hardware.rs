@@ -1,19 +1,13 @@
 //! Which devices there are before any client reports one.
 //!
-//! From the board the user names, else from the driver's files in sysfs. The
-//! device node itself is never opened: that would wake the device.
+//! From the board the user names, else from what the machine's driver lists.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
-use ttmem_event::catalogue::{
-    BankedRegion, BoardKind, ChipAttachment, ChipDescription, DeviceOptions,
-};
+use ttmem_event::catalogue::{BankedRegion, BoardKind, ChipAttachment, DeviceOptions};
 use ttmem_event::legacy::DeviceInfo;
 use ttmem_event::{Class, CoreSet};
+use ttmem_host::Chip;
 use ttmem_ledger::{Capacity, ComputeL1, DeviceFacts};
-
-pub(crate) const SYSFS_CLASS: &str = "/sys/class/tenstorrent";
 
 #[derive(Clone, Debug)]
 pub(crate) struct KnownDevice {
@@ -25,53 +19,41 @@ pub(crate) struct KnownDevice {
 /// The chips of a board, numbered as the runtime numbers them.
 pub(crate) fn devices_of_board(kind: BoardKind) -> Vec<KnownDevice> {
     kind.chips()
-        .map(|chip| describe(kind, &chip, chip.logical_id))
-        .collect()
-}
-
-/// The chips behind every card that the driver lists.
-///
-/// The runtime numbers the chips it reaches directly first, then the others.
-pub(crate) fn devices_of_sysfs(class: &Path) -> Vec<KnownDevice> {
-    let Ok(entries) = fs::read_dir(class) else {
-        return Vec::new();
-    };
-    let mut cards: Vec<(u32, BoardKind)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let ordinal = name.to_str()?.strip_prefix("tenstorrent!")?.parse().ok()?;
-            let card = fs::read_to_string(entry.path().join("tt_card_type")).ok()?;
-            Some((ordinal, BoardKind::from_name(&card)?))
+        .map(|chip| {
+            let is_remote = chip.attachment != ChipAttachment::Local;
+            describe(kind, is_remote, chip.logical_id)
         })
-        .collect();
-    cards.sort_by_key(|(ordinal, _kind)| *ordinal);
-    let mut chips: Vec<(bool, BoardKind, ChipDescription)> = Vec::new();
-    for (_ordinal, kind) in cards {
-        // One driver entry is one directly reached chip, whatever the product holds in all.
-        let mut locals = kind.chips();
-        let local = locals.find(|chip| chip.attachment == ChipAttachment::Local);
-        let Some(local) = local else { continue };
-        chips.push((false, kind, local));
-        let gateway = local.logical_id;
-        let behind = kind.chips().filter(move |chip| {
-            matches!(chip.attachment, ChipAttachment::Remote { gateway: at } if at == gateway)
-        });
-        chips.extend(behind.map(|chip| (true, kind, chip)));
-    }
-    chips.sort_by_key(|(remote, _kind, _chip)| *remote);
-    (0_u32..)
-        .zip(chips)
-        .map(|(id, (_remote, kind, chip))| describe(kind, &chip, id))
         .collect()
 }
 
-fn describe(kind: BoardKind, chip: &ChipDescription, logical_id: u32) -> KnownDevice {
+/// The chips that the machine's driver knows.
+pub(crate) fn devices_of_chips(chips: &[Chip]) -> Vec<KnownDevice> {
+    chips.iter().map(of_chip).collect()
+}
+
+fn of_chip(chip: &Chip) -> KnownDevice {
+    if let Some(kind) = chip.board {
+        return describe(kind, chip.is_remote, chip.logical_id);
+    }
+    // A card that the catalogue does not have: what the driver says of it is all.
+    let facts = DeviceFacts {
+        logical_id: chip.logical_id,
+        arch: chip.arch,
+        remote: Some(chip.is_remote),
+        ..DeviceFacts::default()
+    };
+    KnownDevice {
+        info: info_of(&facts),
+        facts,
+    }
+}
+
+fn describe(kind: BoardKind, is_remote: bool, logical_id: u32) -> KnownDevice {
     let mut facts = DeviceFacts {
         logical_id,
         arch: Some(kind.arch()),
         board: Some(Arc::from(kind.name())),
-        remote: Some(chip.attachment != ChipAttachment::Local),
+        remote: Some(is_remote),
         ..DeviceFacts::default()
     };
     if let Some(capacities) = kind.capacities(&DeviceOptions::default_of(kind)) {
@@ -122,6 +104,7 @@ pub(crate) fn info_of(facts: &DeviceFacts) -> DeviceInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ttmem_event::catalogue::Arch;
 
     #[test]
     fn l1_counts_compute_cores_and_not_the_noc_grid() {
@@ -134,27 +117,40 @@ mod tests {
     }
 
     #[test]
-    fn four_cards_with_two_chips_are_four_local_then_four_remote_devices() {
-        let class = tempfile::tempdir().unwrap();
-        for card in 0..4 {
-            let folder = class.path().join(format!("tenstorrent!{card}"));
-            fs::create_dir(&folder).unwrap();
-            fs::write(folder.join("tt_card_type"), "n300\n").unwrap();
-        }
-        fs::create_dir(class.path().join("unrelated")).unwrap();
-        let devices = devices_of_sysfs(class.path());
-        let remote: Vec<Option<bool>> = devices.iter().map(|device| device.facts.remote).collect();
-        assert_eq!(remote[..4], [Some(false); 4]);
-        assert_eq!(remote[4..], [Some(true); 4]);
-        let ids: Vec<u32> = devices
+    fn chips_are_devices_with_their_numbers_known_board_or_not() {
+        let chip = |logical_id, is_remote, board| Chip {
+            logical_id,
+            ordinal: 0,
+            is_remote,
+            bdf: None,
+            board,
+            arch: Some(Arch::Wormhole),
+            serial: None,
+            asic_id: None,
+            tray: None,
+        };
+        let n300 = Some(BoardKind::N300);
+        let devices = devices_of_chips(&[
+            chip(0, false, n300),
+            chip(1, false, None),
+            chip(2, true, n300),
+        ]);
+        let facts: Vec<_> = devices
             .iter()
-            .map(|device| device.facts.logical_id)
+            .map(|device| {
+                let facts = &device.facts;
+                let dram = facts.capacities[Class::Dram.index()];
+                (facts.logical_id, facts.remote, dram.is_some())
+            })
             .collect();
-        assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7]);
-    }
-
-    #[test]
-    fn no_driver_is_no_devices() {
-        assert!(devices_of_sysfs(Path::new("/nonexistent")).is_empty());
+        assert_eq!(
+            facts,
+            [
+                (0, Some(false), true),
+                (1, Some(false), false),
+                (2, Some(true), true)
+            ]
+        );
+        assert_eq!(devices[1].facts.arch, Some(Arch::Wormhole));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Server::start`] binds the sockets and starts five threads: one talks to
 //! clients and decodes, one owns the ledger, one formats the log, one answers
-//! readers, one keeps the history; one more records, if it is to. Commands flow from the first to the second; nothing flows back but
+//! readers, one keeps the history; one more looks at the machine, if it is to, and one records, if it is to. Commands flow from the first to the second; nothing flows back but
 //! answers. See `ARCHITECTURE.md` for the picture.
 
 mod clock;
@@ -14,6 +14,7 @@ mod journal;
 mod ledger_thread;
 mod listeners;
 pub mod log;
+mod machine;
 mod peer;
 pub mod read;
 mod recorded;

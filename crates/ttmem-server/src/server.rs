@@ -1,12 +1,13 @@
 //! The configuration of a server, its start and its shutdown.
 
-use crate::hardware::{SYSFS_CLASS, devices_of_board, devices_of_sysfs};
+use crate::hardware::{devices_of_board, devices_of_chips};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic};
 use crate::journal::Journal;
 use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
+use crate::machine::{Looker, MachineFigures, first_look};
 use crate::read::{GeometryCache, HttpConfig, Live, ReadState, ServerFacts};
 use crate::recorded::Recorded;
 use crate::recorder::{
@@ -19,7 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -27,6 +28,7 @@ use std::time::SystemTime;
 use ttmem_api::{RecordingSource, Timestamp};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
+use ttmem_host::Roots;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartServerError {
@@ -53,8 +55,10 @@ pub struct ServerConfig {
     pub sockets: Vec<SocketConfig>,
     /// Where readers are also served over TCP; `None` = nowhere.
     pub http: Option<HttpConfig>,
-    /// The board in the machine; `None` = look into sysfs.
+    /// The board in the machine; `None` = ask the machine.
     pub board: Option<BoardKind>,
+    /// Where the machine's own files are looked at; `None` = nowhere, for devices that are made up.
+    pub machine: Option<Roots>,
     pub log: LogConfig,
     pub max_clients: usize,
     pub buffer_types: BufferTypeNumbering,
@@ -70,6 +74,7 @@ pub struct Server {
     sockets: Vec<BoundSocket>,
     ledger_thread: JoinHandle<()>,
     sampler: Sampler,
+    looker: Option<Looker>,
     recorder: Option<Recorder>,
     recordings: StreamedRecordings,
     log: Log,
@@ -131,9 +136,15 @@ impl Server {
         let recording = config.record.as_ref().map(PreparedRecorder::open);
         let (prepared, tap) = recording.transpose()?.unzip();
         let log = Log::start(config.log.target.clone(), config.log.options)?;
+        let machine = MachineFigures::default();
+        let found = config
+            .machine
+            .as_ref()
+            .map(|roots| first_look(roots, &machine));
+        let (watch, chips) = found.unzip();
         let devices = match config.board {
             Some(board) => devices_of_board(board),
-            None => devices_of_sysfs(Path::new(SYSFS_CLASS)),
+            None => devices_of_chips(&chips.unwrap_or_default()),
         };
         let wake = wake_up()?;
         #[expect(
@@ -175,6 +186,8 @@ impl Server {
         let now = crate::clock::unix_nanos;
         let sampler = Sampler::start(ledger.clone(), histories.clone(), geometry.clone(), now)
             .map_err(system("the history's thread"))?;
+        let looker = watch.map(|watch| Looker::start(watch, machine.clone()));
+        let looker = looker.transpose().map_err(system("the machine's thread"))?;
         let recordings = StreamedRecordings::new(ledger.clone());
         let state = ReadState {
             live: Some(Live {
@@ -182,6 +195,7 @@ impl Server {
                 histories,
                 journal,
                 recordings: recordings.clone(),
+                machine,
             }),
             recorded: recording
                 .as_ref()
@@ -220,6 +234,7 @@ impl Server {
             sockets,
             ledger_thread,
             sampler,
+            looker,
             recorder,
             recordings,
             log,
@@ -239,6 +254,7 @@ impl Server {
         drop(self.sockets);
         drop(self.ingest);
         drop(self.sampler);
+        drop(self.looker);
         self.handle.ledger.stop();
         if self.ledger_thread.join().is_err() {
             let reason = "the ledger's thread failed; totals were lost";

@@ -5,6 +5,7 @@
 
 use crate::format;
 use crate::labels;
+use crate::machine_labels;
 use crate::playback::Playback;
 use crate::trends::Trends;
 use std::collections::VecDeque;
@@ -219,6 +220,10 @@ impl Data {
                 devices.sort_by(|one, other| (&one.scope, one.id).cmp(&(&other.scope, other.id)));
                 self.events_per_second = self.rate(&snapshot, received);
                 self.trends.take(&snapshot);
+                // They are listed with the others: who has a device is one question.
+                let others = machine_labels::not_attached(snapshot.machine.as_ref());
+                let others: Vec<Process> = others.into_iter().map(Process::from).collect();
+                snapshot.processes.extend(others);
                 self.snapshot = fresh(*snapshot, received);
             }
             Update::Recent(history) => self.recent = fresh(history, received),

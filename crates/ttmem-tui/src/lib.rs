@@ -23,6 +23,7 @@ mod frame;
 mod glossary;
 mod input;
 pub mod labels;
+pub mod machine_labels;
 mod once;
 mod playback;
 mod terminal;

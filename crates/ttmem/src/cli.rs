@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use ttmem_event::catalogue::BoardKind;
+use ttmem_host::{NotASelector, Selector};
 
 /// Every variable of ours and what it stands for, for `--help` and the manual.
 const VARIABLES: &[(&str, &str)] = &[
@@ -266,6 +267,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "NAME", value_parser = scenarios::board, env = "TTMEM_BOARD")]
     pub(crate) board: Option<BoardKind>,
 
+    /// Look at a copy of another machine's /sys, /proc and /dev below this folder.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) host_root: Option<PathBuf>,
+
     /// Write the event log to this file instead of standard output.
     #[arg(long, value_name = "PATH")]
     pub(crate) log_file: Option<PathBuf>,
@@ -329,7 +334,25 @@ pub(crate) struct StatusOptions {
     pub(crate) json: bool,
 
     #[command(flatten)]
+    pub(crate) chosen: ChosenDevice,
+
+    #[command(flatten)]
     pub(crate) http: HttpOptions,
+}
+
+/// Which device a command is about.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ChosenDevice {
+    /// Show this device alone: its number (3), its node (/dev/tenstorrent/3), its PCI address (0000:0a:00.0), the
+    /// number of its chip or board in hex, or its place in a Galaxy (tray1/chip5). Of a card, all its chips.
+    #[arg(long = "device", value_name = "DEVICE", value_parser = device_name)]
+    pub(crate) device: Option<String>,
+}
+
+/// Any name of a device; the server knows which device has it.
+pub(crate) fn device_name(text: &str) -> Result<String, NotASelector> {
+    let _selector: Selector = text.parse()?;
+    Ok(text.to_owned())
 }
 
 #[derive(Debug, Args)]

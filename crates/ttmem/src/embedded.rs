@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use ttmem_api::ApiClient;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
+use ttmem_host::Roots;
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{
     HttpConfig, LogConfig, RecordConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig,
@@ -54,6 +55,8 @@ impl EmbeddedServer {
                 // Only programs of this user can report here.
                 shows_names: true,
             }),
+            // Devices of a board that is named may be made up: this machine's say nothing of them.
+            machine: board.is_none().then(Roots::this_machine),
             board,
             log: LogConfig {
                 target: LogTarget::File(LogFileOptions::new(folder.path().join("log"))),

@@ -7,6 +7,7 @@ import { choice, h, panel, replace, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { checked, CLASSES, deviceName, fragmented, free, largestFit, largestFitText, overlap, region, used, type DeviceClass } from "../figures";
 import { bytes, clock, count, percent, permille, seconds, stamp } from "../format";
+import { namesOf, sensors, upstream } from "../machine";
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, GROUPINGS, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
@@ -309,7 +310,9 @@ function factsOf(device: Device): string {
     checked(device.verified),
     device.source === null ? null : `source ${device.source}`,
     device.scope === null ? null : `visible devices ${device.scope}`,
-    device.unique_id === null ? null : `id ${device.unique_id}`,
+    ...namesOf(device),
+    ...sensors(device.telemetry),
+    ...upstream(device),
   ];
   return facts.filter((fact) => fact !== null).join(" · ");
 }

@@ -6,6 +6,7 @@ import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, overlap, percent, share, type Filled } from "../figures";
 import { bytes, count } from "../format";
+import { notAttached, sensors, upstream } from "../machine";
 import { Bar, byDram, groupTable, legend, onEach, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
 import { Table } from "../table";
 import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
@@ -82,7 +83,7 @@ export class Overview implements View {
     setText(titleOf(this.operationPanel), onEach("Operations", devices.length));
     setText(titleOf(this.devices), count(devices.length) + (devices.length === 1 ? " device" : " devices"));
     this.drawCards(devices);
-    const processes = byDram(snapshot.processes).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
+    const processes = byDram([...snapshot.processes, ...notAttached(snapshot.machine)]).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
     setText(titleOf(this.processPanel), count(processes.length) + (processes.length === 1 ? " process" : " processes"));
     this.processes.update(processes, "no process has reported anything");
     this.linePanel.hidden = usualGrouping(context) !== "line";
@@ -118,10 +119,11 @@ export class Overview implements View {
     setClass(this.cards, "many", devices.length > MANY);
     devices.forEach((device, place) => {
       const card = this.made[place] as Card;
-      const [name, dramText, dramMore, l1Text, l1More] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
+      const [name, dramText, dramMore, l1Text, l1More, values] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
       const [dram, l1] = [filled("dram", device.dram), filledL1(device)];
       card.element.setAttribute("href", `#/device?device=${encodeURIComponent(deviceKey(device))}`);
       setText(name, deviceName(device));
+      setText(values, [...sensors(device.telemetry), ...upstream(device)].join(" · "));
       card.dram.update("DRAM", dram);
       card.l1.update("L1", l1);
       setText(dramText, `${bytes(dram.used)} ${percent(share(dram))}`);
@@ -136,12 +138,12 @@ export class Overview implements View {
   private addCard(): void {
     const [dram, l1] = [new Bar(), new Bar()];
     const text = (name: string) => h("span", { class: name });
-    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint")];
-    const [name, dramText, dramMore, l1Text, l1More] = texts;
+    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint"), text("faint")];
+    const [name, dramText, dramMore, l1Text, l1More, values] = texts;
     const element = h(
       "a",
       { class: "card" },
-      h("span", { class: "name" }, name),
+      h("span", { class: "name" }, name, " ", values),
       h("span", { class: "label" }, "DRAM"), dram.element, dramText, dramMore,
       h("span", { class: "label" }, "L1"), l1.element, l1Text, l1More,
     );

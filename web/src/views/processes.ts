@@ -5,6 +5,7 @@ import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { incomplete } from "../figures";
 import { bytes, clock, count, counted, onDevices } from "../format";
+import { notAttached } from "../machine";
 import { byDram, dram, processColumns, Toolbar } from "../parts";
 import { Table, type Column } from "../table";
 import { finds, type Context, type View } from "../view";
@@ -135,7 +136,7 @@ export class Processes implements View {
 
   render({ snapshot, params }: Context): void {
     if (!snapshot) return;
-    const all = byDram(snapshot.processes);
+    const all = byDram([...snapshot.processes, ...notAttached(snapshot.machine)]);
     const shown = all.filter((each) => finds(params["find"], each.pid, each.name, each.host?.command, each.host?.user, labelsOf(each), rankOf(each)));
     const by = way(params["by"]);
     const labelled = all.some((each) => each.labels?.["job"] !== undefined || each.labels?.["rank"] !== undefined);

@@ -8,6 +8,7 @@ import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/c
 import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
+import { namesOf, notAttached, sensors, upstream } from "../../src/machine";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
@@ -401,5 +402,39 @@ describe("processes by what they say of where they run", () => {
 
   test("a label named as something that every object has is no group of its own", () => {
     expect(grouped([process(1, 1, {})], "constructor").map((group) => group.value)).toEqual([null]);
+  });
+});
+
+describe("what the machine says by itself", () => {
+  const sizes = { dram: 8 * 2 ** 20, l1: 0, l1_small: 0, trace: 0, cb: 64 };
+  const nothing = { dram: 0, l1: 0, l1_small: 0, trace: 0, cb: 0 };
+  const device = (rest: Partial<Device>) => ({ id: 0, unique_id: "0x7", ...rest }) as Device;
+
+  test("values of the driver have units, and none is made up", () => {
+    const values = { ai_clock_mhz: 1000, temperature_millidegrees: 45_312, power_microwatts: 17e6, fan_rpm: null, link_speed: null, link_width: null, unread: {} };
+    expect(sensors(values)).toEqual(["45.3 °C", "17.0 W", "1000 MHz"]);
+    expect(sensors({ ...values, power_microwatts: null })).toEqual(["45.3 °C", "1000 MHz"]);
+    expect(sensors(null)).toEqual([]);
+  });
+
+  test("all names of a device stand side by side", () => {
+    const names = { node: "/dev/tenstorrent/0", pci_address: "0000:0a:00.0", asic_id: "0x7", board_serial: "0x100", tray: null };
+    expect(namesOf(device({ names }))).toEqual(["/dev/tenstorrent/0", "0000:0a:00.0", "chip 0x7", "board 0x100"]);
+    expect(namesOf(device({}))).toEqual(["chip 0x7"]);
+  });
+
+  test("counters are marked by their source, and an unknown version is no zero", () => {
+    const found = { error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    expect(upstream(device({ upstream: found }))).toEqual(["not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters)"]);
+    const unknown = { error: "version 9 is not known", not_attached: null, left_behind: null, difference_text: null };
+    expect(upstream(device({ upstream: unknown }))).toEqual(["TT-Metal's counters: version 9 is not known"]);
+  });
+
+  test("processes that do not report are listed, those that do are not listed twice", () => {
+    const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: sizes }] };
+    const machine = { errors: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
+    const rows = notAttached(machine);
+    expect(rows.map((row) => [row.pid, stateOf(row), row.devices[0]?.dram_bytes])).toEqual([[41, "not attached", 8 * 2 ** 20]]);
+    expect(notAttached(undefined)).toEqual([]);
   });
 });

@@ -41,6 +41,7 @@ fn snapshot() -> Snapshot {
         }],
         anomalies: Anomalies([("unknown_free".to_owned(), 1)].into()),
         errors: vec!["the log cannot be written".into()],
+        machine: None,
         failures: FailureCount {
             count: 2,
             newest: Some(Timestamp::from_unix_nanos(1)),
@@ -101,6 +102,9 @@ fn device() -> Device {
         failures: Default::default(),
         ring_stalls: 0,
         cb_headroom_bytes: Some(-1),
+        names: None,
+        telemetry: None,
+        upstream: None,
         regions: Vec::new(),
         allocators: vec![AllocatorUsage {
             pid: Some(2),

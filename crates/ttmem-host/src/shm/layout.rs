@@ -216,15 +216,19 @@ impl Region {
 
     /// Whether another reading says the same, but for when it was last written.
     pub(crate) fn has_figures_of(&self, other: &Self) -> bool {
-        let timeless = |region: &Self| {
-            let mut region = region.clone();
-            region.last_update_nanos = 0;
-            for process in &mut region.processes {
-                process.last_update_nanos = 0;
-            }
-            region
+        let slot = |process: &ProcessFigures| (process.slot, process.pid, process.bytes);
+        let is_same = |(one, other): (&ProcessFigures, &ProcessFigures)| {
+            slot(one) == slot(other) && one.name == other.name
         };
-        timeless(self) == timeless(other)
+        let numbers = |region: &Self| {
+            let ids = (region.board_serial, region.asic_id, region.device_id);
+            let counts = (region.attached, region.releasing, region.processes.len());
+            (region.version, ids, counts, region.totals)
+        };
+        numbers(self) == numbers(other)
+            && self.chips == other.chips
+            && self.doubts == other.doubts
+            && self.processes.iter().zip(&other.processes).all(is_same)
     }
 
     fn doubted(&self, said: u32, name: Option<u64>) -> Vec<Doubt> {

@@ -16,7 +16,6 @@ use crate::files::{Reader, Reading, Unread, bytes};
 use crate::processes::{Liveness, Processes};
 use crate::roots::Roots;
 use rustix::fs::OFlags;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "/dev/shm";
@@ -96,38 +95,34 @@ pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
         .take(MOST_FILES)
         .collect();
     found.sort();
-    let processes = Processes::new(roots, reader);
-    let mut files = Vec::with_capacity(found.len());
-    for (id, path) in found {
-        let read = {
-            let path = path.clone();
-            let owner = |path: &Path| Some(std::fs::symlink_metadata(path).ok()?.uid());
-            move || (read(&path, id), owner(&path))
-        };
-        let (content, owner) = match reader.within(&path, read) {
-            Ok(found) => found,
-            Err(error) => (Err(error.into()), None),
-        };
-        let content = content.map(|(region, is_changing)| {
-            let liveness = region
-                .processes
-                .iter()
-                .map(|process| processes.liveness(reader, process.pid, process.last_update_nanos));
-            let liveness = liveness.collect();
+    let content = |(id, path): &(u64, PathBuf)| {
+        let (id, own) = (*id, path.clone());
+        let found = reader.within(path, move || read(&own, id));
+        found.unwrap_or_else(|error| Err(error.into()))
+    };
+    let contents: Vec<_> = found.iter().map(content).collect();
+    let regions = contents.iter().flatten();
+    let pids = regions.flat_map(|(region, _is_changing)| &region.processes);
+    let mut processes = Processes::new(roots, reader);
+    processes.read(reader, &pids.map(|process| process.pid).collect());
+    let owners = reader.owners(found.iter().map(|(_id, path)| path.clone()).collect());
+    let files = found.into_iter().zip(contents.into_iter().zip(owners));
+    let files = files.map(|((id, path), (content, owner))| SharedMemory {
+        path,
+        id,
+        owner: owner.ok(),
+        content: content.map(|(region, is_changing)| {
+            let slots = region.processes.iter();
+            let liveness =
+                slots.map(|process| processes.liveness(process.pid, process.last_update_nanos));
             Content {
+                liveness: liveness.collect(),
                 region,
-                liveness,
                 is_changing,
             }
-        });
-        files.push(SharedMemory {
-            path,
-            id,
-            owner,
-            content,
-        });
-    }
-    Ok(files)
+        }),
+    });
+    Ok(files.collect())
 }
 
 /// The number in the name of a file, written as upstream writes it.

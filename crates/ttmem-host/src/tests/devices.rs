@@ -1,8 +1,8 @@
 use super::patient;
-use super::tree::{Card, Tree, galaxy, wormholes};
-use crate::files::{Ask, Reader, Source, Unread};
+use crate::files::{Ask, Kernel, Reader, Source, Unread};
 use crate::names::{Selector, chips};
-use crate::{Device, Iommu, Machine, devices, open_files};
+use crate::tree::{Card, Tree, galaxy, wormholes};
+use crate::{Device, Iommu, Machine, Watch, devices, open_files};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
@@ -12,11 +12,7 @@ use std::time::{Duration, Instant};
 use ttmem_event::catalogue::{Arch, BoardKind};
 
 fn machine(cards: &[Card]) -> Tree {
-    let tree = Tree::new();
-    for card in cards {
-        tree.add(card);
-    }
-    tree
+    Tree::with(cards)
 }
 
 fn read(tree: &Tree) -> Vec<Device> {
@@ -219,16 +215,8 @@ struct Failing {
 impl Source for Failing {
     fn ask(&self, ask: &Ask) -> io::Result<Vec<String>> {
         match ask {
-            Ask::Text(path) if path.ends_with(self.file) => Err(self.error.into()),
-            Ask::Text(path) => Ok(vec![fs::read_to_string(path)?]),
-            Ask::Link(path) => Ok(vec![fs::read_link(path)?.to_string_lossy().into_owned()]),
-            Ask::Names(path) => {
-                let entries = fs::read_dir(path)?;
-                let names = entries.map(|entry| {
-                    entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
-                });
-                names.collect()
-            }
+            ask if ask.path().ends_with(self.file) => Err(self.error.into()),
+            other => Kernel.ask(other),
         }
     }
 }
@@ -381,4 +369,56 @@ fn the_machine_around() {
     assert_eq!(full.namespaces.is_first_ipc, Ok(false));
     assert_eq!(full.nodes.len(), 1);
     assert_eq!(full.nodes[0].may_use, Ok(()));
+}
+
+#[test]
+fn a_machine_that_is_watched_shows_what_changed_and_other_cards() {
+    let cards = wormholes("n150", 2);
+    let tree = machine(&cards);
+    let mut watch = Watch::with_reader(tree.roots(), patient());
+    let clock = |watch: &mut Watch, place: usize| {
+        let devices = watch.look().devices.unwrap();
+        devices[place].clocks.ai_mhz.clone()
+    };
+    assert_eq!(clock(&mut watch, 1), Ok(1000));
+    let file = |name: &str| format!("{}/{name}", Tree::entry(&cards[1]));
+    tree.put(&file("tt_aiclk"), "800\n");
+    assert_eq!(clock(&mut watch, 1), Ok(800));
+    // The card goes, and another comes to its place: nothing of the first is left.
+    fs::remove_dir_all(tree.at(&Tree::pci(&cards[1]))).unwrap();
+    let gone = watch.look().devices.unwrap();
+    assert_eq!(gone[1].clocks.ai_mhz, Err(Unread::Missing));
+    assert_eq!(gone[0].clocks.ai_mhz, Ok(1000));
+    for link in [
+        "sys/class/tenstorrent/tenstorrent!1",
+        "sys/bus/pci/devices/0000:0b:00.0",
+    ] {
+        fs::remove_file(tree.at(link)).unwrap();
+    }
+    assert_eq!(watch.look().devices.unwrap().len(), 1);
+    tree.add(&Card {
+        card_type: "n300",
+        ..cards[1]
+    });
+    tree.put(&file("tt_aiclk"), "700\n");
+    let sample = watch.look();
+    let other = &sample.devices.unwrap()[1];
+    assert_eq!(other.card_type.as_deref(), Ok("n300"));
+    assert_eq!(other.clocks.ai_mhz, Ok(700));
+    assert_eq!(sample.chips.len(), 3);
+}
+
+#[test]
+fn new_firmware_is_seen_after_a_while() {
+    let cards = wormholes("n150", 1);
+    let tree = machine(&cards);
+    let mut watch = Watch::with_reader(tree.roots(), patient());
+    let mut version = || {
+        let devices = watch.look().devices.unwrap();
+        devices[0].firmware["tt_fw_bundle_ver"].clone()
+    };
+    assert_eq!(version().as_deref(), Ok("18.12.0.0"));
+    let file = format!("{}/tt_fw_bundle_ver", Tree::entry(&cards[0]));
+    tree.put(&file, "19.0.0.0\n");
+    assert!((0..32).any(|_look| version().as_deref() == Ok("19.0.0.0")));
 }

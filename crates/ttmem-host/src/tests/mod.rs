@@ -3,7 +3,6 @@
 mod devices;
 mod reading;
 mod regions;
-mod tree;
 mod writer;
 
 /// A reader for files that do not hang, on a machine that may be busy.

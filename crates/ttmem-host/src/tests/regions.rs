@@ -1,9 +1,9 @@
 use super::patient;
-use super::tree::Tree;
 use crate::files::Unread;
 use crate::fuzz;
 use crate::processes::Liveness;
 use crate::shm::{self, Doubt, ReadRegionError, RefuseRegion, Region, SharedMemory};
+use crate::tree::Tree;
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::sync::Arc;

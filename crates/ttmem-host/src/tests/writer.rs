@@ -1,8 +1,8 @@
 //! Writers of shared memory as processes of their own, which tear, crash and lie while it is read.
 
-use super::tree::Tree;
 use crate::fuzz;
 use crate::shm::{self, Doubt, Region};
+use crate::tree::Tree;
 use rustix::fs::{FileType, Mode, mknodat};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};

@@ -26,6 +26,7 @@ fn logged(talk: impl FnOnce(&PathBuf)) -> String {
             group: None,
         }],
         http: None,
+        machine: None,
         board: None,
         log: LogConfig {
             target: LogTarget::File(LogFileOptions::new(&log)),

@@ -244,6 +244,10 @@ pub(super) fn device(
             .map(|peaks| peak_bytes(|kind| peaks.peak(kind).bytes))
             .collect(),
         regions: Vec::new(),
+        // What the machine says is added where it is known.
+        names: None,
+        telemetry: None,
+        upstream: None,
     };
     let regions = ttmem_explain::regions(&described, &described.peaks());
     ttmem_api::Device {

@@ -59,17 +59,37 @@ pub(super) fn within(
     Err(Refusal::bad_request(detail))
 }
 
-pub(super) fn get_snapshot(context: &Context, NoQuery {}: NoQuery) -> Result<Snapshot, Refusal> {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SnapshotQuery {
+    /// The devices alone that this names, and who uses them: a logical id, a device node, a PCI address, or the number of a
+    /// chip or board.
+    device: Option<String>,
+}
+
+pub(super) fn get_snapshot(context: &Context, query: SnapshotQuery) -> Result<Snapshot, Refusal> {
     let view = context.view()?;
+    let wanted = query.device.map(|name| context.devices_in(&view, &name));
+    let wanted = wanted.transpose()?;
     let (geometry, facts) = (context.geometry(&view), context.facts());
-    Ok(snapshot::snapshot(&view, &geometry, facts, context.host()))
+    let machine = context.machine(&view);
+    let said = (context.host(), machine.as_ref());
+    let wanted = wanted.as_deref();
+    Ok(snapshot::snapshot(&view, &geometry, facts, said, wanted))
 }
 
 pub(super) fn get_device(context: &Context, NoQuery {}: NoQuery) -> Result<DeviceDetail, Refusal> {
     let view = context.view()?;
     let (index, geometry) = (context.device_in(&view)?, context.geometry(&view));
     let when = (context.time(), context.host());
-    Ok(snapshot::device_detail(&view, &geometry, index, when))
+    let machine = context.machine(&view);
+    Ok(snapshot::device_detail(
+        &view,
+        &geometry,
+        index,
+        when,
+        machine.as_ref(),
+    ))
 }
 
 pub(super) fn get_processes(context: &Context, NoQuery {}: NoQuery) -> Result<Processes, Refusal> {

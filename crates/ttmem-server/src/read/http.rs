@@ -6,6 +6,7 @@ use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::journal::Journal;
 use crate::ledger_thread::LedgerHandle;
+use crate::machine::MachineFigures;
 use crate::recorded::{Recorded, RecordedError};
 use crate::recorder::StreamedRecordings;
 use axum::body::Body;
@@ -36,6 +37,8 @@ pub(crate) struct Live {
     pub(crate) histories: Histories,
     pub(crate) journal: Journal,
     pub(crate) recordings: StreamedRecordings,
+    /// What the machine says by itself.
+    pub(crate) machine: MachineFigures,
 }
 
 /// Who is shown names, commands and lines of processes.

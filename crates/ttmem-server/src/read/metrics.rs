@@ -13,6 +13,7 @@ use super::http::{ReadState, Refusal};
 use super::routes::{Context, blocking, parsed_query};
 use super::snapshot;
 use crate::ledger_thread::{LATENCY_BOUNDS, LatencyCounts};
+use crate::machine::Joined;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
@@ -79,6 +80,7 @@ pub(super) async fn get_metrics(
             time: facts.time,
             server: &facts.server,
             latency,
+            machine: context.machine(&view),
         };
         let text = exposition::open_metrics(scrape.families(&query));
         let text = text.map_err(Refusal::internal)?;
@@ -109,13 +111,25 @@ struct Scrape<'a> {
     server: &'a Server,
     /// None of a recording: nobody waits there.
     latency: Option<LatencyCounts>,
+    /// What the machine says by itself; nothing in a recording.
+    machine: Option<Joined>,
 }
 
 impl Scrape<'_> {
     fn families(&self, query: &MetricsQuery) -> Vec<Family> {
         let (chosen, left_out) = devices::chosen(self.view);
-        let chosen = chosen.into_iter();
-        let shown = chosen.map(|index| snapshot::device_figures(self.view, self.geometry, index));
+        let is_shown = |index: &usize| {
+            let machine = self.machine.as_ref();
+            machine.is_none_or(|machine| !machine.is_known_otherwise(self.view, *index))
+        };
+        let chosen = chosen.into_iter().filter(is_shown);
+        let shown = chosen.map(|index| {
+            let mut device = snapshot::device_figures(self.view, self.geometry, index);
+            if let Some(machine) = &self.machine {
+                machine.add_to(index, &mut device);
+            }
+            device
+        });
         let mut families = self.of_server(left_out as u64);
         families.extend(devices::families(&shown.collect::<Vec<_>>()));
         families.extend(processes::families(self.view, self.time, query));

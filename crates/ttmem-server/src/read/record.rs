@@ -3,6 +3,7 @@
 use super::connection::Requester;
 use super::http::{Live, ReadState, Refusal};
 use super::routes::{device_named, parsed_query};
+use crate::machine::Joined;
 use crate::recorder::StreamedRecording;
 use crate::stream::StreamBody;
 use axum::body::Body;
@@ -24,7 +25,7 @@ const MIN_BYTES: u64 = 4096;
 pub(super) struct RecordQuery {
     /// This process alone; the recording ends when it does.
     pid: Option<u32>,
-    /// The processes that use this device alone: its logical id, or its unique id in hex.
+    /// The processes that use this device alone: any of its names.
     device: Option<String>,
     /// Without names, paths and command lines.
     #[serde(default)]
@@ -118,7 +119,8 @@ async fn part(
         return Ok(Some(part));
     }
     let name = query.device.as_deref().unwrap_or_default();
-    let device = device_named(&view, name)?;
+    let names = || Joined::of(&view, &live.machine);
+    let device = device_named(&view, name, names)?;
     Ok(Some(Part::Device(view.devices[device].key.clone())))
 }
 

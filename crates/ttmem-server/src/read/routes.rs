@@ -19,6 +19,7 @@ use super::over_time::{get_allocations, get_recording, get_timeline};
 use super::page;
 use super::record::{self, RecordQuery, get_record};
 use super::snapshot::ServerFacts;
+use crate::machine::Joined;
 use crate::recorded::{Moment, Recorded};
 use axum::Router;
 use axum::extract::rejection::PathRejection;
@@ -38,7 +39,11 @@ use ttmem_api::routes::{
     READY, RECORD, RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
+use ttmem_host::Selector;
 use ttmem_ledger::{Audience, Device, Geometry, View};
+
+/// Of several devices, so many are named.
+const MAX_NUMBERS: usize = 32;
 
 /// The description of the read API for programs.
 static DESCRIPTION: LazyLock<String> = LazyLock::new(|| openapi::describe(&table()).to_string());
@@ -462,42 +467,83 @@ impl Context {
         }
     }
 
+    /// What the machine says by itself now; nothing of the past.
+    pub(super) fn machine(&self, view: &View) -> Option<Joined> {
+        if self.moment.is_some() {
+            return None;
+        }
+        self.names(view)
+    }
+
+    /// What the machine calls its devices, also those of the past.
+    fn names(&self, view: &View) -> Option<Joined> {
+        Joined::of(view, &self.state.live.as_ref()?.machine)
+    }
+
     /// The place of the device that the path names.
     pub(super) fn device_in(&self, view: &View) -> Result<usize, Refusal> {
-        device_named(view, &self.device)
+        device_named(view, &self.device, || self.names(view))
+    }
+
+    /// The places of the devices that a reader wants to see.
+    pub(super) fn devices_in(&self, view: &View, name: &str) -> Result<Vec<usize>, Refusal> {
+        devices_named(view, name, || self.names(view))
     }
 }
 
-/// The place of a device, by its logical id or by its unique id in hex.
-pub(super) fn device_named(view: &View, name: &str) -> Result<usize, Refusal> {
-    let is_it: Box<dyn Fn(&Device) -> bool> = if let Ok(HexId(id)) = name.parse() {
-        Box::new(move |device| device.facts.unique_id == Some(id))
-    } else if let Some(id) = ttmem_api::decimal::<u64>(name) {
-        Box::new(move |device| u64::from(device.facts.logical_id) == id)
-    } else {
-        let detail = format!("{name} is neither a logical id nor a unique id in hex");
-        return Err(Refusal::bad_request(detail));
+/// The places of all devices that a name means: any name that a chip has. Of a card, every chip behind it.
+fn devices_named(
+    view: &View,
+    name: &str,
+    machine: impl FnOnce() -> Option<Joined>,
+) -> Result<Vec<usize>, Refusal> {
+    let selector: Selector = name.parse().map_err(Refusal::bad_request)?;
+    let is_it = |device: &Device| match selector {
+        Selector::Logical(id) => device.facts.logical_id == id,
+        Selector::Id(id) => device.facts.unique_id == Some(id),
+        Selector::Ordinal(_) | Selector::Bdf(_) | Selector::Tray(_) => false,
     };
-    let mut found = (0..view.devices.len()).filter(|index| is_it(&view.devices[*index]));
-    let Some(device) = found.next() else {
-        return Err(Refusal::unknown(
-            "unknown_device",
-            format!("no device {name} is known"),
-        ));
-    };
-    let others: Vec<usize> = found.collect();
-    if !others.is_empty() {
+    let mut found: Vec<usize> = (0..view.devices.len())
+        .filter(|index| is_it(&view.devices[*index]))
+        .collect();
+    // A number is what processes call a device; all other names are the machine's.
+    if found.is_empty() && !matches!(selector, Selector::Logical(_)) {
+        found = machine().map_or_else(Vec::new, |machine| machine.meant(&selector));
+    }
+    if found.is_empty() {
+        let detail = format!("no device {name} is known");
+        return Err(Refusal::unknown("unknown_device", detail));
+    }
+    Ok(found)
+}
+
+/// The place of the only device that a name means.
+pub(super) fn device_named(
+    view: &View,
+    name: &str,
+    machine: impl FnOnce() -> Option<Joined>,
+) -> Result<usize, Refusal> {
+    let found = devices_named(view, name, machine)?;
+    let device = found[0];
+    if found.len() > 1 {
         // One that nobody uses any more stands in nobody's way.
-        let mut in_use = others
-            .into_iter()
-            .chain([device])
+        let mut in_use = found
+            .iter()
+            .copied()
             .filter(|index| view.devices[*index].is_in_use());
         if let (Some(only), None) = (in_use.next(), in_use.next()) {
             return Ok(only);
         }
+        let numbers = found.iter().map(|index| {
+            let facts = &view.devices[*index].facts;
+            let id = facts.unique_id.map(|id| format!(" ({})", HexId(id)));
+            format!("{}{}", facts.logical_id, id.unwrap_or_default())
+        });
+        let numbers: Vec<String> = numbers.take(MAX_NUMBERS).collect();
         let detail = format!(
-            "several devices are called {name}, each in another set of visible devices: \
-             name one by its unique id"
+            "several devices are called {name}: {}; name one by its number, or where these are the same by its \
+             unique id",
+            numbers.join(", ")
         );
         return Err(Refusal::new(
             StatusCode::CONFLICT,

@@ -6,6 +6,7 @@
 use super::device::{Listed, Listings, device};
 use super::host::{self, HostOf};
 use super::vocabulary;
+use crate::machine::Joined;
 use std::collections::BTreeMap;
 use ttmem_api::{
     Anomalies, DeviceDetail, FailureCount, HexId, IncompleteReason, LeakCandidates, Mark,
@@ -66,7 +67,8 @@ pub(super) fn snapshot(
     view: &View,
     geometry: &Geometry,
     facts: ServerFacts,
-    host_of: HostOf,
+    (host_of, machine): (HostOf, Option<&Joined>),
+    wanted: Option<&[usize]>,
 ) -> Snapshot {
     let ServerFacts {
         time,
@@ -83,13 +85,24 @@ pub(super) fn snapshot(
     } = Listings::of(view, geometry);
     errors.extend(complaints);
     let devices = on_device.into_iter().enumerate();
-    let devices = devices.map(|(index, listed)| one_device(view, geometry, index, listed));
+    let is_wanted = |index: usize| match wanted {
+        Some(wanted) => wanted.contains(&index),
+        None => machine.is_none_or(|machine| !machine.is_known_otherwise(view, index)),
+    };
+    let devices = devices.filter(|(index, _listed)| is_wanted(*index));
+    let devices = devices.map(|(index, listed)| {
+        let mut device = one_device(view, geometry, index, listed);
+        if let Some(machine) = machine {
+            machine.add_to(index, &mut device);
+        }
+        device
+    });
     let devices = devices.collect();
 
     let (processes, complaint) = processes(view, host_of);
     errors.extend(complaint);
 
-    Snapshot {
+    let mut snapshot = Snapshot {
         schema: SCHEMA,
         time,
         host,
@@ -117,7 +130,12 @@ pub(super) fn snapshot(
                 Timestamp::from_unix_nanos(time)
             }),
         },
+        machine: machine.map(Joined::machine),
+    };
+    if wanted.is_some() {
+        snapshot.keep_own_devices();
     }
+    snapshot
 }
 
 /// Every process, and what had to be left out of them.
@@ -157,9 +175,13 @@ pub(super) fn device_detail(
     geometry: &Geometry,
     index: usize,
     (time, host_of): (Timestamp, HostOf),
+    machine: Option<&Joined>,
 ) -> DeviceDetail {
     let mut listings = Listings::of(view, geometry);
-    let device = one_device(view, geometry, index, listings.on_device.swap_remove(index));
+    let mut device = one_device(view, geometry, index, listings.on_device.swap_remove(index));
+    if let Some(machine) = machine {
+        machine.add_to(index, &mut device);
+    }
     let mut budget = Budget::new(MAX_LISTED);
     let number = u32::try_from(index).unwrap_or(u32::MAX);
     let holders = view.processes.iter().filter_map(|each| {
@@ -178,6 +200,7 @@ pub(super) fn device_detail(
         time,
         device,
         processes: holders.collect(),
+        users: machine.map_or_else(Vec::new, |machine| machine.users_of(index)),
     }
 }
 
@@ -195,7 +218,7 @@ fn marks(view: &View) -> Vec<Mark> {
 
 /// What distinguishes one device from another: its logical id, the chip's own, and the set of visible devices
 /// under which the first counts.
-pub(super) fn identity(device: &Device) -> (u32, Option<HexId>, Option<String>) {
+pub(crate) fn identity(device: &Device) -> (u32, Option<HexId>, Option<String>) {
     let facts = &device.facts;
     (
         facts.logical_id,

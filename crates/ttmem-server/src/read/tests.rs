@@ -4,6 +4,7 @@ mod devices;
 mod documents;
 mod hostility;
 mod leaks;
+mod machine;
 mod maps;
 mod metrics;
 mod moments;
@@ -24,6 +25,7 @@ use super::{
 use crate::history::Histories;
 use crate::journal::{Batch, Journal};
 use crate::ledger_thread::{Command, ForgetError, LedgerHandle};
+use crate::machine::MachineFigures;
 use crate::recorder::StreamedRecordings;
 use crate::stream::Streams;
 use std::os::fd::OwnedFd;
@@ -265,6 +267,7 @@ fn state(
             ledger,
             histories: Histories::default(),
             journal: Journal::default(),
+            machine: MachineFigures::default(),
         }),
         recorded: None,
         facts: Arc::new(facts),

@@ -105,8 +105,9 @@ pub(crate) struct RecordOptions {
     #[arg(long, value_name = "PID", conflicts_with = "device", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
 
-    /// Record the processes alone that use this device: its logical id, or its unique id in hex.
-    #[arg(long, value_name = "ID")]
+    /// Record the processes alone that use this device: its number (3), its node (/dev/tenstorrent/3), its PCI address
+    /// (0000:0a:00.0), the number of its chip in hex, or its place in a Galaxy (tray1/chip5).
+    #[arg(long, value_name = "DEVICE", value_parser = super::device_name)]
     pub(crate) device: Option<String>,
 
     /// End after this time: 90s, 30m, 24h, 7d. Without it, Ctrl-C ends the recording.

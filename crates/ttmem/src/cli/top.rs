@@ -1,6 +1,6 @@
 //! Options of `ttmem top`.
 
-use super::{HttpOptions, PrometheusOptions, RecordedOptions};
+use super::{ChosenDevice, HttpOptions, PrometheusOptions, RecordedOptions};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
@@ -31,6 +31,9 @@ pub(crate) struct TopOptions {
     /// Print buffers in groups: by line, operation, size, class, process or layout; with --view buffers.
     #[arg(long, value_name = "BY", value_parser = group())]
     pub(crate) group: Option<GroupBy>,
+
+    #[command(flatten)]
+    pub(crate) chosen: ChosenDevice,
 
     #[command(flatten)]
     pub(crate) recorded: RecordedOptions,

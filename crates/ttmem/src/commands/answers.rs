@@ -14,6 +14,7 @@ pub(super) fn status(
     screen: Screen,
     output: &mut Output<impl Write>,
 ) -> Result<()> {
+    let client = client.clone().of_devices(options.chosen.device.clone());
     let snapshot = patiently(|| client.snapshot())?;
     if options.json {
         output.print(&format!(

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use ttmem_api::Token;
 use ttmem_event::legacy::BufferTypeNumbering;
+use ttmem_host::Roots;
 use ttmem_server::log::{LogFileOptions, LogFormat, LogOptions, LogTarget};
 use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
 use ttmem_server::{
@@ -72,6 +73,12 @@ pub(super) fn config(
         sockets: sockets.collect(),
         http: http(options)?,
         board: options.board,
+        machine: Some(
+            options
+                .host_root
+                .as_ref()
+                .map_or_else(Roots::this_machine, Roots::below),
+        ),
         log: LogConfig {
             target: match &options.log_file {
                 Some(path) => LogTarget::File(LogFileOptions {

@@ -1,7 +1,9 @@
 //! The reading commands against a real server, and how they fail without one.
 
 use super::{answers, dump, explain, reach, serve};
-use crate::cli::{Cli, Command, DumpOptions, ExplainOptions, HttpOptions, StatusOptions};
+use crate::cli::{
+    ChosenDevice, Cli, Command, DumpOptions, ExplainOptions, HttpOptions, StatusOptions,
+};
 use crate::exit;
 use crate::output::{Output, Screen};
 use std::io::{Read, Write};
@@ -28,6 +30,7 @@ fn config(directory: &Path) -> ServerConfig {
             group: None,
         }],
         http: None,
+        machine: None,
         board: None,
         log: LogConfig {
             target: LogTarget::File(LogFileOptions::new(directory.join("log"))),
@@ -112,6 +115,7 @@ fn printed(command: impl FnOnce(&mut Output<&mut Vec<u8>>)) -> String {
 fn status_options(json: bool) -> StatusOptions {
     StatusOptions {
         json,
+        chosen: ChosenDevice::default(),
         http: HttpOptions::default(),
     }
 }

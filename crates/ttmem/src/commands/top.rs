@@ -31,7 +31,9 @@ pub(super) fn run(
     options: &TopOptions,
     mut output: Output<impl Write>,
 ) -> Result<()> {
-    let (client, address) = (source.client().clone(), source.name().to_owned());
+    let client = source.client().clone();
+    let client = client.of_devices(options.chosen.device.clone());
+    let address = source.name().to_owned();
     let at = options.recorded.at.map(|at| instant(&client, at));
     let at = at.transpose()?;
     let (theme, asks_background) = theme(&options.look);

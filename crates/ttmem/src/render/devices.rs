@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use ttmem_api::{ClassUsage, Device, Process, Snapshot, Source, Timestamp};
+use ttmem_api::{ClassUsage, Device, Process, Snapshot, Source, Telemetry, Timestamp};
 
 use super::paint::{Paint, sentence, with_commas};
 use ttmem_tui::format::{self, bytes, bytes_or_unknown, counted, time_near};
 use ttmem_tui::labels;
+use ttmem_tui::machine_labels;
 use ttmem_tui::text::{Column, Share, Table, bar, paragraph, percent};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
@@ -27,6 +28,9 @@ const OVERVIEW: &[Column] = &[
     Column::size(""),
     Column::size("CBs"),
     Column::figures("LARGEST FIT", 11, 0),
+    Column::figures("TEMP", 8, 100),
+    Column::figures("POWER", 8, 100),
+    Column::figures("CLOCK", 8, 100),
     Column::words("", 1, 0),
 ];
 
@@ -133,6 +137,9 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
                 .dram
                 .largest_fit_bytes()
                 .map_or_else(|| "-".to_owned(), bytes),
+            sensor(device, machine_labels::temperature),
+            sensor(device, machine_labels::power),
+            sensor(device, machine_labels::clock),
             if doubts.is_empty() { "" } else { "!" }.to_owned(),
         ];
         let mut cells = table.aligned(&cells, width);
@@ -144,6 +151,12 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
         if !doubts.is_empty() {
             let first = format!("! device {}: ", device.id);
             notes.push_str(&sentence(&first, &doubts.join(", "), width));
+        }
+    }
+    for device in by_number(snapshot) {
+        for sentence_of in machine_labels::upstream(device) {
+            let first = format!("! device {}: ", device.id);
+            notes.push_str(&sentence(&first, &sentence_of, width));
         }
     }
     text.push_str(&paint.warning(&notes));
@@ -179,6 +192,12 @@ fn origins(devices: &[Device], width: usize) -> String {
     sentence("  ", &parts.join("; "), width)
 }
 
+/// A value of the driver.
+fn sensor(device: &Device, value: fn(&Telemetry) -> Option<String>) -> String {
+    let known = device.telemetry.as_ref().and_then(value);
+    known.unwrap_or_else(|| "-".to_owned())
+}
+
 /// How figures are known, in a word or two.
 fn source_name(source: Option<Source>) -> &'static str {
     source.map_or("not tracked yet", Source::as_str)
@@ -191,6 +210,10 @@ fn painted_bar(used: u64, whole: Option<u64>, width: usize, paint: Paint) -> Str
         Some(share) => paint.fullness(&drawn, share.permille()),
         None => paint.detail(&drawn),
     }
+}
+
+fn words(sentence: &str) -> Vec<String> {
+    sentence.split(' ').map(str::to_owned).collect()
 }
 
 struct Block<'a> {
@@ -211,6 +234,7 @@ impl Block<'_> {
             ..
         } = self.device;
         let mut text = self.header();
+        text.push_str(&self.machine());
         text.push_str(&self.class(labels::DRAM, dram));
         text.push_str(&self.occupied());
         text.push_str(&self.class(labels::L1_BUFFERS, l1));
@@ -223,6 +247,9 @@ impl Block<'_> {
             text.push_str(&self.paint.warning(&self.indented(&[more])));
         }
         text.push_str(&self.programs());
+        for sentence in machine_labels::upstream(self.device) {
+            text.push_str(&self.paint.warning(&self.indented(&words(&sentence))));
+        }
         for setting in &self.device.regions {
             let size = labels::region(setting);
             text.push_str(&self.indented(&[format!("to use: {size}")]));
@@ -254,11 +281,7 @@ impl Block<'_> {
                 .as_ref()
                 .map(|scope| format!("visible devices {scope}")),
         );
-        facts.extend(
-            device
-                .unique_id
-                .map(|unique_id| format!("chip {unique_id}")),
-        );
+        facts.extend(machine_labels::names(device));
         let facts = with_commas(&facts);
         let title = format!("Device {}", device.id);
         let text = paragraph(
@@ -274,6 +297,12 @@ impl Block<'_> {
             self.paint.warning(facts)
         };
         format!("{}{facts}", self.paint.heading(&title))
+    }
+
+    /// What the driver says of the device.
+    fn machine(&self) -> String {
+        let telemetry = self.device.telemetry.as_ref();
+        self.details(&telemetry.map_or_else(Vec::new, machine_labels::telemetry))
     }
 
     fn class(&self, label: &str, class: &ClassUsage) -> String {

@@ -1,6 +1,6 @@
 //! The status page: server, devices, processes, and what does not add up.
 
-use ttmem_api::{Forgotten, Process, ProcessState, Released, Snapshot};
+use ttmem_api::{Forgotten, Process, ProcessState, Released, Snapshot, UpstreamBytes};
 
 use super::devices::devices;
 use super::paint::sentence;
@@ -8,6 +8,7 @@ use super::{Page, known};
 use crate::output::Screen;
 use ttmem_tui::format::{bytes, counted, counted_as, date_time, duration, time_near};
 use ttmem_tui::labels;
+use ttmem_tui::machine_labels;
 use ttmem_tui::text::{Column, Table, clip, paragraph, right};
 
 const PROCESSES: &[Column] = &[
@@ -19,6 +20,16 @@ const PROCESSES: &[Column] = &[
     Column::size("ON FULLEST"),
     Column::size("ITS PEAK"),
     Column::size("L1 BUFFERS"),
+];
+
+const NOT_ATTACHED: &[Column] = &[
+    Column::figures("PID", 7, 0),
+    Column::words("NAME", 8, 0).growing(),
+    Column::figures("DEVICES", 7, 0),
+    Column::size("DRAM"),
+    Column::size("L1"),
+    Column::size("TRACE"),
+    Column::size("CBs"),
 ];
 
 /// The snapshot as a page for people, for a terminal of `width` columns.
@@ -33,6 +44,7 @@ pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
         text.push_str(&devices(snapshot, page.width, page.paint));
     }
     text.push_str(&page.processes());
+    text.push_str(&page.not_attached());
     text.push_str(&page.notes());
     text.push_str(&page.anomalies());
     text
@@ -66,7 +78,9 @@ impl Page<'_, Snapshot> {
     fn errors(&self) -> String {
         let server = &self.document.server;
         let mut text = String::new();
-        for error in &self.document.errors {
+        let machine = self.document.machine.iter();
+        let machine = machine.flat_map(|machine| &machine.errors);
+        for error in self.document.errors.iter().chain(machine) {
             text.push_str(&sentence("! ", error, self.width));
         }
         if server.clients_refused > 0 {
@@ -139,6 +153,46 @@ impl Page<'_, Snapshot> {
                 let line = sentence("        ", &place, self.width);
                 text.push_str(&self.paint.detail(&line));
             }
+        }
+        text
+    }
+
+    /// Processes that have devices without reporting, and what TT-Metal's own counters say of them.
+    fn not_attached(&self) -> String {
+        let machine = self.document.machine.as_ref();
+        let users = machine_labels::not_attached(machine);
+        if users.is_empty() {
+            return String::new();
+        }
+        let table = Table::of(NOT_ATTACHED);
+        let mut text = format!(
+            "\n{}\n{}\n",
+            self.paint.heading("Processes that are not attached"),
+            self.paint.heading(&table.heading(self.width))
+        );
+        for user in &users {
+            let counted = user.upstream();
+            let size = |of: fn(&UpstreamBytes) -> u64| {
+                counted.map_or_else(|| "-".to_owned(), |counted| bytes(of(&counted)))
+            };
+            let cells = [
+                known(user.pid),
+                machine_labels::user_name(user),
+                user.devices.len().to_string(),
+                size(|counted| counted.dram),
+                size(|counted| counted.l1),
+                size(|counted| counted.trace),
+                size(|counted| counted.cb),
+            ];
+            text.push_str(&table.line(&cells, self.width));
+            text.push('\n');
+        }
+        if users.iter().any(|user| user.upstream().is_some()) {
+            let note = format!(
+                "sizes {}: as requested, CBs approximate; start programs with ttmem run to see everything",
+                machine_labels::FROM_COUNTERS
+            );
+            text.push_str(&self.paint.detail(&sentence("  ", &note, self.width)));
         }
         text
     }

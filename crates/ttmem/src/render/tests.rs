@@ -63,6 +63,7 @@ pub(crate) fn snapshot(devices: Vec<Device>, processes: Vec<Process>) -> Snapsho
         anomalies: Anomalies::default(),
         errors: Vec::new(),
         failures: FailureCount::default(),
+        machine: None,
     }
 }
 
@@ -151,6 +152,9 @@ pub(crate) fn device(id: u32, eighths: u64) -> Device {
         failures: FailureCounts::default(),
         ring_stalls: 0,
         regions: Vec::new(),
+        names: None,
+        telemetry: None,
+        upstream: None,
         allocators: Vec::new(),
         peaks_since_marks: Vec::new(),
     }

@@ -3,7 +3,7 @@
 use super::exposition::{Family, LabelSet, Value};
 use super::{CLASSES, clean};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use ttmem_api::{ClassUsage, Device};
+use ttmem_api::{ClassUsage, Device, Telemetry, UpstreamBytes};
 use ttmem_ledger::{DeviceKey, View};
 
 /// Devices that have samples: more than any machine has, and few enough to send.
@@ -12,6 +12,7 @@ const MAX_DEVICES: usize = 256;
 /// What a sample of each device is made of.
 type Figure = fn(&Device) -> Option<Value>;
 type ClassFigure = fn(&ClassUsage) -> Option<Value>;
+type Sensor = fn(&Telemetry) -> Option<Value>;
 
 fn whole(figure: impl Into<Option<u64>>) -> Option<Value> {
     figure.into().map(Value::Whole)
@@ -124,6 +125,73 @@ const COUNTS: [(&str, &str, Figure); 9] = [
     ),
 ];
 
+/// A value of the driver in its base unit.
+fn scaled(value: Option<i64>, parts: f64) -> Option<Value> {
+    value.map(|value| Value::Real(value as f64 / parts))
+}
+
+/// What the driver says, by name, help and unit.
+const SENSORS: [(&str, &str, &str, Sensor); 6] = [
+    (
+        "device_temperature",
+        "The temperature of a chip",
+        "celsius",
+        |found| scaled(found.temperature_millidegrees, 1e3),
+    ),
+    (
+        "device_power",
+        "The power that a chip takes",
+        "watts",
+        |found| scaled(found.power_microwatts, 1e6),
+    ),
+    (
+        "device_current",
+        "The current of a chip's cores",
+        "amperes",
+        |found| scaled(found.current_milliamperes, 1e3),
+    ),
+    (
+        "device_voltage",
+        "The voltage of a chip's cores",
+        "volts",
+        |found| scaled(found.voltage_millivolts, 1e3),
+    ),
+    (
+        "device_aiclk",
+        "The clock of a chip's compute cores",
+        "hertz",
+        |found| {
+            let hertz = found.ai_clock_mhz.map(|mhz| u64::from(mhz) * 1_000_000);
+            whole(hertz)
+        },
+    ),
+    (
+        "device_fan",
+        "The speed of a card's fan, in turns per minute",
+        "rpm",
+        |found| {
+            let rpm = found.fan_rpm.and_then(|rpm| u64::try_from(rpm).ok());
+            whole(rpm)
+        },
+    ),
+];
+
+/// What TT-Metal's counters say, by the processes that they are of.
+type Counted = fn(&ttmem_api::Upstream) -> Option<UpstreamBytes>;
+
+const UPSTREAM: [(&str, &str, Counted); 2] = [
+    (
+        "host_upstream",
+        "What TT-Metal's own counters have of a device, as requested, attached processes and dead ones included",
+        |upstream| upstream.bytes,
+    ),
+    (
+        "host_upstream_not_attached",
+        "The same of processes that run and do not report to the server",
+        |upstream| upstream.not_attached,
+    ),
+];
+
 /// The devices that have samples, and how many of those worth some have none.
 ///
 /// First those that the server knows without any process: the chips of this machine. Then those in use, a device of
@@ -232,6 +300,47 @@ pub(super) fn families(devices: &[Device]) -> Vec<Family> {
         let mut family = Family::counter(name, help);
         for (label, device) in named() {
             family.add(labels(label, None), figure(device));
+        }
+        families.push(family);
+    }
+    families.extend(of_machine(devices, &names));
+    families
+}
+
+/// What the machine says by itself.
+fn of_machine(devices: &[Device], names: &[String]) -> Vec<Family> {
+    let named = || names.iter().zip(devices);
+    let mut families = Vec::new();
+    for (name, help, unit, figure) in SENSORS {
+        let mut family = Family::measured(name, help, unit);
+        for (label, device) in named() {
+            let value = device.telemetry.as_ref().and_then(figure);
+            family.add(labels(label, None), value);
+        }
+        families.push(family);
+    }
+    let mut trips = Family::counter("device_thermal_trips", "Shutdowns by heat");
+    for (label, device) in named() {
+        let found = device.telemetry.as_ref();
+        let count = found.and_then(|found| found.thermal_trips);
+        trips.add(labels(label, None), whole(count.map(u64::from)));
+    }
+    families.push(trips);
+    for (name, help, figure) in UPSTREAM {
+        let mut family = Family::bytes(name, help);
+        for (label, device) in named() {
+            let Some(bytes) = device.upstream.as_ref().and_then(figure) else {
+                continue;
+            };
+            for (class, size) in [
+                ("dram", bytes.dram),
+                ("l1", bytes.l1),
+                ("l1_small", bytes.l1_small),
+                ("trace", bytes.trace),
+                ("cb", bytes.cb),
+            ] {
+                family.add(labels(label, Some(("class", class))), Value::Whole(size));
+            }
         }
         families.push(family);
     }

@@ -52,6 +52,12 @@ impl Family {
         Self::new(name, help, Some(Unit::Bytes), MetricType::Gauge)
     }
 
+    /// The same in another unit, with which its name ends.
+    pub(super) fn measured(name: &'static str, help: &'static str, unit: &str) -> Self {
+        let unit = Some(Unit::Other(unit.to_owned()));
+        Self::new(name, help, unit, MetricType::Gauge)
+    }
+
     /// The same of a time; its name ends in `_seconds`.
     pub(super) fn seconds(name: &'static str, help: &'static str) -> Self {
         Self::new(name, help, Some(Unit::Seconds), MetricType::Gauge)

@@ -74,7 +74,14 @@ fn a_device_that_is_none_or_several_is_refused() {
     assert_eq!(scopes, [Some("0"), Some("1")], "what tells them apart");
     let word = |code: u16, word: &str| (code, word.to_owned());
     assert_eq!(refusal(client.device("0")), word(409, "ambiguous_device"));
-    for unknown in ["1", "4294967295", "4294967296", "0x0", "0xffffffffffffffff"] {
+    for unknown in [
+        "1",
+        "4294967295",
+        "0x0",
+        "0xffffffffffffffff",
+        "/dev/tenstorrent/0",
+        "0000:0a:00.0",
+    ] {
         let told = refusal(client.device(unknown));
         assert_eq!(told, word(404, "unknown_device"), "{unknown}");
     }
@@ -82,6 +89,7 @@ fn a_device_that_is_none_or_several_is_refused() {
         "-1",
         "+0",
         " 0",
+        "4294967296",
         "18446744073709551616",
         "0x",
         "x",
@@ -112,7 +120,8 @@ fn a_capacity_of_a_closed_device_is_marked() {
             &view,
             &view.geometry(),
             facts(),
-            crate::read::host::process,
+            (crate::read::host::process, None),
+            None,
         )
         .devices[0]
             .clone()

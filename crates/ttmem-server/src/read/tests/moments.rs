@@ -27,6 +27,7 @@ fn a_history_has_one_value_per_step() {
         histories,
         journal: Journal::default(),
         recordings: StreamedRecordings::new(ledger.clone()),
+        machine: MachineFigures::default(),
     };
     let state = ReadState {
         live: Some(live),

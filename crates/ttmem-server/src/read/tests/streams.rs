@@ -36,6 +36,7 @@ impl Live {
             histories: Histories::default(),
             journal: journal.clone(),
             recordings: StreamedRecordings::new(handle.clone()),
+            machine: MachineFigures::default(),
         };
         let state = ReadState {
             live: Some(live),

@@ -61,6 +61,7 @@ impl World {
             anomalies: Anomalies(anomalies),
             errors: Vec::new(),
             failures: FailureCount::default(),
+            machine: None,
         }
     }
 
@@ -187,6 +188,9 @@ impl World {
                 cb: 9 * resident,
                 kernel: kernels,
             }],
+            names: None,
+            telemetry: None,
+            upstream: None,
             regions: vec![
                 region("trace_region_size", 8 * 98_304, Some(4 << 20), 8),
                 region("l1_small_size", 768, Some(32_768), 1),

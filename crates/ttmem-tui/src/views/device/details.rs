@@ -5,6 +5,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::labels;
+use crate::machine_labels;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name, percent_of};
 use crate::views::usage;
@@ -164,6 +165,44 @@ pub(super) fn programs<'d>(
     lines.extend(flow("kernels", kernels, width));
     lines.extend(flow("cached", cached, width));
     lines
+}
+
+/// What the driver and TT-Metal's counters say of the device, in lines of so many columns.
+pub(super) fn machine<'d>(device: &Device, width: u16) -> Vec<Line<'d>> {
+    let values = device.telemetry.as_ref().map(machine_labels::telemetry);
+    let mut lines = wrapped("driver", values.unwrap_or_default(), width);
+    for sentence in machine_labels::upstream(device) {
+        let words = sentence.split(' ').map(str::to_owned).collect();
+        lines.extend(wrapped("counters", words, width));
+    }
+    lines
+}
+
+/// Pieces one behind the other after a word for them, in as many lines as they need.
+fn wrapped<'d>(lead: &'static str, pieces: Vec<String>, width: u16) -> Vec<Line<'d>> {
+    let gap = if lead == "driver" { "  " } else { " " };
+    let room = usize::from(width).saturating_sub(LEAD);
+    let mut lines: Vec<String> = Vec::new();
+    for piece in pieces {
+        match lines.last_mut() {
+            Some(line) if text::width(line) + gap.len() + text::width(&piece) <= room => {
+                line.push_str(gap);
+                line.push_str(&piece);
+            }
+            _full => lines.push(piece),
+        }
+    }
+    let lines = lines.into_iter().enumerate();
+    lines
+        .map(|(place, line)| -> Line<'d> {
+            let lead = if place == 0 { lead } else { "" };
+            Rc::new(move |canvas, area| {
+                canvas.text(area, lead, Ink::Strong);
+                let at = u16::try_from(LEAD).unwrap_or(0);
+                canvas.text(right_of(area, at), line.clone(), Ink::Text);
+            })
+        })
+        .collect()
 }
 
 /// Sizes that have to be typed somewhere, exactly as they are typed.

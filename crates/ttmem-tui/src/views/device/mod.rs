@@ -364,7 +364,8 @@ impl View for DeviceView {
         } else {
             area.width
         };
-        let programs = details::programs(device, data, width, theme);
+        let machine = details::machine(device, width);
+        let programs = [details::programs(device, data, width, theme), machine].concat();
         let columns: Vec<Vec<Line<'_>>> = if self.find.said(theme).is_some() {
             vec![[allocators, marks].concat()]
         } else if area.width >= WIDE {

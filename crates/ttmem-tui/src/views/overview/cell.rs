@@ -7,6 +7,7 @@ use super::plan::Size;
 use crate::data::Data;
 use crate::format::{bytes, counted_as, time_near};
 use crate::labels;
+use crate::machine_labels;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::{Canvas, Pen, row_of, text};
@@ -87,12 +88,14 @@ fn draw_strip(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen
     draw_name(&mut pen, figures, chosen);
     draw_memory(&mut pen, labels::DRAM, &figures.dram, bar, theme);
     pen.pieces(capacity(&figures.dram, theme));
+    pen.pieces(sensors(device));
     pen.pieces(fit(&device.dram));
     let mut pen = canvas.pen(cell, cell.y + 1);
     pen.skip(NAME + 1);
     draw_memory(&mut pen, labels::L1, &figures.l1, bar, theme);
     pen.pieces(capacity(&figures.l1, theme));
     pen.pieces(storage(figures, theme));
+    pen.pieces(upstream(device));
 }
 
 fn draw_card(
@@ -107,6 +110,7 @@ fn draw_card(
     let mut pen = canvas.pen(cell, cell.y);
     pen.put(&format!("device {}", device.id), name_ink(chosen));
     pen.put(" ", Ink::Text);
+    pen.pieces(sensors(device));
     pen.pieces(names(device, theme).map(|name| (name, Ink::Faint)));
     pen.piece(labels::checked(device.verified), Ink::Faint);
     let mut pen = canvas.pen(cell, cell.y + 1);
@@ -155,6 +159,7 @@ fn draw_card(
     for (_word, warning) in &figures.warnings {
         pen.piece(&format!("! {warning}"), Ink::Warning);
     }
+    pen.pieces(upstream(device));
 }
 
 fn draw_name(pen: &mut Pen<'_>, figures: &Figures<'_>, chosen: bool) {
@@ -173,6 +178,19 @@ fn draw_memory(pen: &mut Pen<'_>, name: &str, memory: &Filled, bar: u16, theme: 
 }
 
 type Piece = (String, Ink);
+
+/// Temperature, power and clock, where the driver says them.
+fn sensors(device: &Device) -> Vec<Piece> {
+    let known = device.telemetry.as_ref().map(machine_labels::sensors);
+    let known = known.unwrap_or_default().into_iter();
+    known.map(|value| (value, Ink::Text)).collect()
+}
+
+/// What TT-Metal's counters know beyond what is attached.
+fn upstream(device: &Device) -> Vec<Piece> {
+    let sentences = machine_labels::upstream(device).into_iter();
+    sentences.map(|words| (words, Ink::Faint)).collect()
+}
 
 fn capacity(memory: &Filled, theme: Theme) -> Vec<Piece> {
     let words = format!(

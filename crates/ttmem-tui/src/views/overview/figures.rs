@@ -8,7 +8,7 @@ use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
 use std::collections::HashMap;
-use ttmem_api::{ClassUsage, Device, DeviceKey, Snapshot};
+use ttmem_api::{ClassUsage, Device, DeviceKey, Snapshot, UpstreamBytes};
 
 /// From this share on, in thousandths, memory is called nearly full.
 pub(crate) const NEARLY_FULL_PERMILLE: u16 = 950;
@@ -37,6 +37,16 @@ impl Filled {
             whole: class.capacity_bytes,
             peak: Some(class.peak_bytes),
             is_occupied: false,
+        }
+    }
+
+    /// A class of which TT-Metal's counters alone say something.
+    fn counted(ink: Ink, counted: u64, class: &ClassUsage) -> Self {
+        Self {
+            parts: [(ink, counted), (ink, 0), (ink, 0), (ink, 0)],
+            used: counted,
+            peak: None,
+            ..Self::class(ink, class)
         }
     }
 
@@ -82,6 +92,13 @@ impl Filled {
     }
 }
 
+/// What TT-Metal's counters say of a device on which nothing that is attached has anything.
+pub(crate) fn counted(device: &Device) -> Option<UpstreamBytes> {
+    let upstream = device.upstream.as_ref()?;
+    let counted = upstream.not_attached.filter(|bytes| !bytes.is_zero())?;
+    (device.held().total() == 0).then_some(counted)
+}
+
 /// A word, for rows, and what it is about, for cards.
 pub(crate) type Warning = (&'static str, String);
 
@@ -97,8 +114,13 @@ pub(crate) struct Figures<'d> {
 
 impl<'d> Figures<'d> {
     pub(crate) fn of(device: &'d Device, holders: Holders) -> Self {
-        let dram = Filled::class(Ink::Dram, &device.dram);
-        let l1 = Filled::l1(device);
+        let (dram, l1) = match counted(device) {
+            Some(counted) => (
+                Filled::counted(Ink::Dram, counted.dram, &device.dram),
+                Filled::counted(Ink::L1, counted.l1, &device.l1),
+            ),
+            None => (Filled::class(Ink::Dram, &device.dram), Filled::l1(device)),
+        };
         Self {
             device,
             dram,

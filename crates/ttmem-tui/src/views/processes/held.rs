@@ -4,6 +4,7 @@
 
 use crate::format::{bytes, counted, counted_as};
 use crate::labels;
+use crate::machine_labels::{FROM_COUNTERS, NOT_ATTACHED};
 use crate::theme::Ink;
 use ttmem_api::{Process, ProcessState};
 
@@ -30,6 +31,7 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
         _any if process.incomplete => ("incomplete", Ink::Warning),
         ProcessState::Live => ("live", Ink::Good),
         ProcessState::Detached => ("detached", Ink::Faint),
+        ProcessState::NotAttached => (NOT_ATTACHED, Ink::Faint),
         ProcessState::Exited | ProcessState::Other => (process.state.as_str(), Ink::Text),
     };
     if process.leak_candidates.buffers > 0 || process.anomalies > 0 {
@@ -51,6 +53,10 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
     if let Some(released) = &process.released {
         let how = labels::departure(&released.reason);
         remark(labels::held_at_exit(how, released), Ink::Faint);
+    }
+    if process.state == ProcessState::NotAttached {
+        let text = format!("{NOT_ATTACHED}: sizes {FROM_COUNTERS}, as requested");
+        remark(text, Ink::Faint);
     }
     if let Some(why) = labels::incomplete(process) {
         remark(format!("incomplete: {why}"), Ink::Warning);

@@ -1,26 +1,35 @@
 //! A machine in a folder, laid out as the kernel lays out sysfs and procfs.
 
+use crate::fuzz::WrittenRegion;
 use crate::roots::Roots;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-pub(super) struct Tree {
+#[derive(Debug)]
+pub struct Tree {
     folder: TempDir,
 }
 
 /// A card of a machine.
-#[derive(Clone, Copy)]
-pub(super) struct Card {
-    pub(super) ordinal: u32,
-    pub(super) bus: u8,
-    pub(super) card_type: &'static str,
-    pub(super) is_blackhole: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    pub ordinal: u32,
+    pub bus: u8,
+    pub card_type: &'static str,
+    pub is_blackhole: bool,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Tree {
-    pub(super) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         let tree = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -31,27 +40,31 @@ impl Tree {
         tree
     }
 
-    pub(super) fn roots(&self) -> Roots {
+    #[must_use]
+    pub fn roots(&self) -> Roots {
         Roots::below(self.folder.path())
     }
 
-    pub(super) fn at(&self, path: &str) -> PathBuf {
+    #[must_use]
+    pub fn at(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
 
-    pub(super) fn put(&self, path: &str, text: impl AsRef<[u8]>) {
+    pub fn put(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.at(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// The folder of a card's PCI device.
-    pub(super) fn pci(card: &Card) -> String {
+    #[must_use]
+    pub fn pci(card: &Card) -> String {
         format!("sys/devices/pci0000:00/0000:{:02x}:00.0", card.bus)
     }
 
     /// The folder of a card's class entry, by the way that has no link.
-    pub(super) fn entry(card: &Card) -> String {
+    #[must_use]
+    pub fn entry(card: &Card) -> String {
         format!(
             "{}/tenstorrent/tenstorrent!{}",
             Self::pci(card),
@@ -59,7 +72,7 @@ impl Tree {
         )
     }
 
-    pub(super) fn add(&self, card: &Card) {
+    pub fn add(&self, card: &Card) {
         let Card { ordinal, bus, .. } = *card;
         let (pci, entry) = (Self::pci(card), Self::entry(card));
         let put = |folder: &str, file: &str, text: String| {
@@ -134,8 +147,24 @@ impl Tree {
         self.put(&format!("proc/driver/tenstorrent/{ordinal}/pids"), "");
     }
 
+    /// A machine with some cards.
+    #[must_use]
+    pub fn with(cards: &[Card]) -> Self {
+        let tree = Self::new();
+        for card in cards {
+            tree.add(card);
+        }
+        tree
+    }
+
+    /// A file of TT-Metal's counters.
+    pub fn count(&self, region: &WrittenRegion) {
+        let path = format!("dev/shm/tt_device_{}_memory", region.id);
+        self.put(&path, region.bytes());
+    }
+
     /// A process that began so many seconds after the machine.
-    pub(super) fn process(&self, pid: i32, name: &str, after_boot: u64) {
+    pub fn process(&self, pid: i32, name: &str, after_boot: u64) {
         let ticks = after_boot * 100;
         let zeros = "0 ".repeat(18);
         let stat = format!("{pid} ({name}) S {zeros}{ticks} 0 0\n");
@@ -145,7 +174,8 @@ impl Tree {
 }
 
 /// The machines of the tests.
-pub(super) fn wormholes(card_type: &'static str, count: u32) -> Vec<Card> {
+#[must_use]
+pub fn wormholes(card_type: &'static str, count: u32) -> Vec<Card> {
     let bus = |ordinal: u32| u8::try_from(ordinal + 0x0a).unwrap();
     let card = |ordinal| Card {
         ordinal,
@@ -156,8 +186,19 @@ pub(super) fn wormholes(card_type: &'static str, count: u32) -> Vec<Card> {
     (0..count).map(card).collect()
 }
 
+/// Blackhole cards.
+#[must_use]
+pub fn blackholes(card_type: &'static str, count: u32) -> Vec<Card> {
+    let card = |card: Card| Card {
+        is_blackhole: true,
+        ..card
+    };
+    wormholes(card_type, count).into_iter().map(card).collect()
+}
+
 /// Four trays of eight, as the driver orders them by the bus.
-pub(super) fn galaxy() -> Vec<Card> {
+#[must_use]
+pub fn galaxy() -> Vec<Card> {
     let buses = [0xC0, 0x80, 0x00, 0x40].into_iter();
     let buses = buses.flat_map(|tray| (1..=8).map(move |chip| tray + chip));
     let card = |(ordinal, bus)| Card {

@@ -1,0 +1,100 @@
+//! Everything that changes while a machine runs, looked at again and again.
+
+use crate::device::{Cards, Device};
+use crate::files::{Reader, Reading};
+use crate::holders::names_of;
+use crate::names::{Chip, chips};
+use crate::roots::Roots;
+use crate::shm::{self, SharedMemory};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who a process is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Person {
+    /// The name of its main thread.
+    pub name: Option<String>,
+    /// Its user, by the owner of its folder in procfs: root for one that hides itself.
+    pub uid: Option<u32>,
+}
+
+/// What a machine said at one time.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Every card of the driver; `Missing` without the driver.
+    pub devices: Reading<Vec<Device>>,
+    /// The chips behind them.
+    pub chips: Vec<Chip>,
+    /// TT-Metal's counters.
+    pub regions: Reading<Vec<SharedMemory>>,
+    /// The processes that have a device open or a place in the counters, those that are there.
+    pub people: BTreeMap<i32, Person>,
+    /// How many reads hang.
+    pub stuck: usize,
+}
+
+/// Looks at a machine, and remembers what need not be read again.
+#[derive(Debug)]
+pub struct Watch {
+    roots: Roots,
+    reader: Reader,
+    cards: Cards,
+}
+
+impl Watch {
+    #[must_use]
+    pub fn new(roots: Roots) -> Self {
+        Self::with_reader(roots, Reader::default())
+    }
+
+    /// One whose reads have another deadline.
+    #[must_use]
+    pub fn with_reader(roots: Roots, reader: Reader) -> Self {
+        Self {
+            roots,
+            reader,
+            cards: Cards::default(),
+        }
+    }
+
+    /// Looks at everything.
+    pub fn look(&mut self) -> Sample {
+        let devices = self.cards.look(&self.roots, &mut self.reader);
+        let regions = shm::files(&self.roots, &mut self.reader);
+        let cards = devices.as_deref().unwrap_or_default();
+        let pids = pids(cards, regions.as_deref().unwrap_or_default());
+        let people = self.people(pids);
+        Sample {
+            chips: chips(cards),
+            people,
+            stuck: self.reader.stuck(),
+            devices,
+            regions,
+        }
+    }
+
+    fn people(&mut self, pids: BTreeSet<i32>) -> BTreeMap<i32, Person> {
+        let path = |pid: &i32| self.roots.path(&format!("/proc/{pid}"));
+        let folders = pids.iter().map(path).collect();
+        let owners = self.reader.owners(folders);
+        let mut names = names_of(&self.roots, &mut self.reader, pids.clone());
+        let all = pids.into_iter().zip(owners);
+        let there = all.filter_map(|(pid, owner)| {
+            let person = Person {
+                name: names.remove(&pid),
+                uid: Some(owner.ok()?),
+            };
+            Some((pid, person))
+        });
+        there.collect()
+    }
+}
+
+/// The processes that a machine speaks of.
+fn pids(devices: &[Device], regions: &[SharedMemory]) -> BTreeSet<i32> {
+    let holders = devices.iter().flat_map(|device| device.holders.iter());
+    let holders = holders.flatten().map(|holder| holder.pid);
+    let contents = regions.iter().filter_map(|file| file.content.as_ref().ok());
+    let counted = contents.flat_map(|content| &content.region.processes);
+    let counted = counted.map(|process| process.pid);
+    holders.chain(counted).filter(|pid| *pid > 0).collect()
+}

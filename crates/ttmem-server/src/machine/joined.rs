@@ -1,0 +1,459 @@
+//! What the machine says, put together with what attached processes report.
+//!
+//! What a process reports by itself is exact and is what documents show. TT-Metal's counters stand beside it:
+//! of processes that are not attached they are all there is, of those that are the difference is told.
+
+use super::figures;
+use super::matching::{MatchedBy, Matches};
+use super::{Looked, MachineFigures};
+use crate::read::snapshot::identity;
+use crate::read::vocabulary;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use ttmem_api::{
+    DeviceNames, DeviceUser, HexId, Machine, Telemetry, Timestamp, Upstream, UpstreamBytes,
+    UpstreamDifference, UsedDevice, size_text,
+};
+use ttmem_event::Class;
+use ttmem_host::shm::{Content, SOURCE, SharedMemory};
+use ttmem_host::{Liveness, Selector, Unread};
+use ttmem_ledger::{Audience, ProcessView, View};
+
+/// More processes than devices are ever shared by; the machine's own limits are higher.
+const MAX_USERS: usize = 4096;
+
+/// What the machine says, for the readers of one view.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    looked: Arc<Looked>,
+    matches: Matches,
+    stale: Option<Duration>,
+    users: Vec<User>,
+    /// By file: the difference to what attached processes report.
+    differences: HashMap<usize, UpstreamDifference>,
+    /// By file: what processes that run and are not attached have.
+    not_attached: HashMap<usize, UpstreamBytes>,
+}
+
+/// A process that the machine speaks of, and on which devices of the view.
+#[derive(Debug)]
+struct User {
+    shown: DeviceUser,
+    devices: BTreeMap<usize, UsedDevice>,
+}
+
+impl Joined {
+    /// What the machine says; `None` where nobody looks.
+    pub(crate) fn of(view: &View, figures: &MachineFigures) -> Option<Self> {
+        let looked = figures.latest()?;
+        let matches = Matches::of(view, &looked.sample);
+        let mut joined = Self {
+            stale: looked.stale_for(),
+            matches,
+            looked,
+            users: Vec::new(),
+            differences: HashMap::new(),
+            not_attached: HashMap::new(),
+        };
+        if joined.stale.is_none() {
+            joined.meet_users(view);
+        }
+        Some(joined)
+    }
+
+    /// What is known of a device, by its place in the view.
+    pub(crate) fn add_to(&self, index: usize, device: &mut ttmem_api::Device) {
+        device.names = self.names(index);
+        if self.stale.is_none() {
+            device.telemetry = self.telemetry(index);
+            device.upstream = self.upstream_of(index);
+        }
+    }
+
+    /// Whether a device is only in the list because the machine has it, while processes use it under its own id.
+    pub(crate) fn is_known_otherwise(&self, view: &View, index: usize) -> bool {
+        let Some(chip) = self.matches.chips.get(index).copied().flatten() else {
+            return false;
+        };
+        let mut chips = self.matches.chips.iter().enumerate();
+        view.devices[index].source.is_none()
+            && chips.any(|(other, its)| *its == Some(chip) && view.devices[other].source.is_some())
+    }
+
+    fn names(&self, index: usize) -> Option<DeviceNames> {
+        let chip = (*self.matches.chips.get(index)?)?;
+        Some(figures::names(&self.looked.sample.chips[chip]))
+    }
+
+    /// A chip behind another has none: the driver reads that of the card's own.
+    fn telemetry(&self, index: usize) -> Option<Telemetry> {
+        let sample = &self.looked.sample;
+        let chip = &sample.chips[(*self.matches.chips.get(index)?)?];
+        let cards = sample.devices.as_deref().unwrap_or_default();
+        let card = cards.iter().find(|card| card.ordinal == chip.ordinal)?;
+        (!chip.is_remote).then(|| figures::telemetry(card))
+    }
+
+    fn upstream_of(&self, index: usize) -> Option<Upstream> {
+        let (file, by) = (*self.matches.files.get(index)?)?;
+        Some(self.upstream(file, Some(by)))
+    }
+
+    /// Everything that is not of one device.
+    pub(crate) fn machine(&self) -> Machine {
+        let users = self.users.iter().map(|user| user.on(|_device| true));
+        let unmatched = if self.stale.is_some() {
+            Vec::new()
+        } else {
+            self.matches.unmatched(self.files().len())
+        };
+        let unmatched = unmatched.into_iter().map(|file| self.upstream(file, None));
+        Machine {
+            time: self.looked.time,
+            processes: users.collect(),
+            unmatched: unmatched.collect(),
+            upstream_limits: figures::limits(),
+            errors: self.errors(),
+        }
+    }
+
+    /// Who has a device, with what they have there.
+    pub(crate) fn users_of(&self, index: usize) -> Vec<DeviceUser> {
+        let users = self.users.iter();
+        let users = users.filter(|user| user.devices.contains_key(&index));
+        users
+            .map(|user| user.on(|device| device == index))
+            .collect()
+    }
+
+    /// The devices of a view that a selector means.
+    pub(crate) fn meant(&self, selector: &Selector) -> Vec<usize> {
+        let chips = self.matches.chips.iter().enumerate();
+        let meant = chips.filter(|(_device, chip)| {
+            chip.is_some_and(|chip| selector.means(&self.looked.sample.chips[chip]))
+        });
+        meant.map(|(device, _chip)| device).collect()
+    }
+
+    fn files(&self) -> &[SharedMemory] {
+        self.looked.sample.regions.as_deref().unwrap_or_default()
+    }
+
+    fn errors(&self) -> Vec<String> {
+        if let Some(age) = self.stale {
+            let age = age.as_secs();
+            return vec![format!(
+                "nothing was read from this machine for {age} s: a file does not answer"
+            )];
+        }
+        let sample = &self.looked.sample;
+        let mut errors = Vec::new();
+        // Without the driver, and without counters, there is nothing wrong.
+        let failed = |what: &str, error: Option<&Unread>| {
+            let error = error.filter(|error| **error != Unread::Missing)?;
+            Some(format!("{what}: {error}"))
+        };
+        errors.extend(failed(
+            "the driver's devices",
+            sample.devices.as_ref().err(),
+        ));
+        errors.extend(failed("TT-Metal's counters", sample.regions.as_ref().err()));
+        let cards = sample.devices.as_deref().unwrap_or_default();
+        for card in cards.iter().filter(|card| card.is_detached()) {
+            let ordinal = card.ordinal;
+            errors.push(format!(
+                "/dev/tenstorrent/{ordinal}: the device is detached"
+            ));
+        }
+        if sample.stuck > 0 {
+            let many = if sample.stuck == 1 { "" } else { "s" };
+            errors.push(format!(
+                "reading {} file{many} of this machine hangs",
+                sample.stuck
+            ));
+        }
+        errors
+    }
+
+    fn upstream(&self, file: usize, by: Option<MatchedBy>) -> Upstream {
+        let found = &self.files()[file];
+        let content = found.content.as_ref();
+        let region = content.map(|content| &content.region);
+        let difference = self.differences.get(&file).copied();
+        Upstream {
+            source: SOURCE.to_owned(),
+            id: HexId(found.id),
+            matched_by: by.map(|by| by.name().to_owned()),
+            owner: found.owner,
+            version: region.ok().map(|region| region.version),
+            error: content.err().map(ToString::to_string),
+            updated: region
+                .ok()
+                .filter(|region| region.last_update_nanos > 0)
+                .map(|region| Timestamp::from_unix_nanos(region.last_update_nanos)),
+            bytes: region.ok().map(|region| figures::bytes(&region.totals)),
+            left_behind: content
+                .ok()
+                .map(|content| figures::bytes(&content.left_behind())),
+            not_attached: content
+                .ok()
+                .map(|_content| self.not_attached.get(&file).copied().unwrap_or_default()),
+            difference,
+            difference_text: difference.as_ref().and_then(difference_text),
+            doubts: doubts(content.ok()),
+        }
+    }
+
+    fn meet_users(&mut self, view: &View) {
+        let mut meeting = Meeting {
+            view,
+            users: BTreeMap::new(),
+            reported: attached(view),
+        };
+        let sample = &self.looked.sample;
+        for card in sample.devices.as_deref().unwrap_or_default() {
+            let devices: Vec<usize> = self.matches.devices_of_card(sample, card.ordinal).collect();
+            for holder in card.holders.as_deref().unwrap_or_default() {
+                let person = sample.people.get(&holder.pid);
+                let name = holder.name.as_deref();
+                let (name, uid) = (name, person.and_then(|person| person.uid));
+                let user = meeting.user(holder.pid, "alive", (name, uid));
+                for device in &devices {
+                    user.device(view, *device).descriptors = Some(holder.descriptors);
+                }
+            }
+        }
+        let of_files: HashMap<usize, usize> = (0..)
+            .zip(&self.matches.files)
+            .filter_map(|(device, file)| Some(((*file)?.0, device)))
+            .collect();
+        let files = sample.regions.as_deref().unwrap_or_default();
+        for (file, found) in files.iter().enumerate() {
+            let Ok(content) = &found.content else {
+                continue;
+            };
+            let device = of_files.get(&file).copied();
+            let met = meeting.counted(sample, (found, content), device);
+            self.not_attached.insert(file, met.not_attached);
+            self.differences
+                .extend(met.difference.map(|difference| (file, difference)));
+        }
+        self.users = meeting.finish();
+    }
+}
+
+/// What a file says that does not agree with itself.
+fn doubts(content: Option<&Content>) -> Vec<String> {
+    let Some(content) = content else {
+        return Vec::new();
+    };
+    let changing = content
+        .is_changing
+        .then(|| "it changed while it was read".to_owned());
+    let doubts = content.region.doubts.iter().map(ToString::to_string);
+    doubts.chain(changing).collect()
+}
+
+/// The processes that report, by pid.
+fn attached(view: &View) -> HashMap<u32, Vec<&ProcessView>> {
+    let mut attached: HashMap<u32, Vec<&ProcessView>> = HashMap::new();
+    for process in &view.processes {
+        if let Some(pid) = process.facts.identity.pid {
+            attached.entry(pid).or_default().push(process);
+        }
+    }
+    attached
+}
+
+/// Gathers what several files say of the same processes.
+struct Meeting<'a> {
+    view: &'a View,
+    /// By pid; those that are gone are others than those that run under the same.
+    users: BTreeMap<(i32, bool), User>,
+    reported: HashMap<u32, Vec<&'a ProcessView>>,
+}
+
+/// What the processes of one file come to.
+#[derive(Default)]
+struct Met {
+    not_attached: UpstreamBytes,
+    difference: Option<UpstreamDifference>,
+}
+
+impl Meeting<'_> {
+    fn user(
+        &mut self,
+        pid: i32,
+        state: &str,
+        (name, uid): (Option<&str>, Option<u32>),
+    ) -> &mut User {
+        let is_gone = matches!(state, "dead" | "reused");
+        let attached = u32::try_from(pid).ok();
+        let attached = attached.and_then(|pid| self.reported.get(&pid));
+        let attached = attached.filter(|_found| !is_gone);
+        // The kernel told whose connection it is.
+        let known = attached.and_then(|found| found.first());
+        let uid = known.map_or(uid, |process| Some(process.facts.identity.uid));
+        let audience = self.view.audience;
+        let is_shown = match uid {
+            Some(uid) => audience.may_see(Some(uid)),
+            None => audience == Audience::Everything,
+        };
+        let key = (pid, is_gone);
+        let user = self.users.entry(key).or_insert_with(|| User {
+            shown: DeviceUser {
+                pid: u32::try_from(pid).ok().filter(|pid| *pid > 0),
+                name: None,
+                names_hidden: !is_shown,
+                uid: uid.and_then(vocabulary::known_user),
+                state: state.to_owned(),
+                attached: attached.is_some(),
+                devices: Vec::new(),
+                difference_text: None,
+            },
+            devices: BTreeMap::new(),
+        });
+        if user.shown.name.is_none() && is_shown {
+            user.shown.name = name.and_then(vocabulary::known_text);
+        }
+        user
+    }
+
+    /// The processes of one file.
+    fn counted(
+        &mut self,
+        sample: &ttmem_host::Sample,
+        (file, content): (&SharedMemory, &Content),
+        device: Option<usize>,
+    ) -> Met {
+        let mut met = Met::default();
+        let slots = content.region.processes.iter().zip(&content.liveness);
+        for (slot, liveness) in slots.filter(|(slot, _state)| slot.pid > 0) {
+            let state = match liveness {
+                Liveness::Alive => "alive",
+                Liveness::Dead => "dead",
+                Liveness::Reused => "reused",
+                Liveness::Unknown(_) => "unknown",
+            };
+            let is_gone = matches!(state, "dead" | "reused");
+            // What is left of a process belongs to whom the file does.
+            let person = sample.people.get(&slot.pid).filter(|_person| !is_gone);
+            let uid = person.map_or(file.owner, |person| person.uid);
+            let name = person.and_then(|person| person.name.as_deref());
+            let name = name.unwrap_or(&slot.name);
+            let bytes = figures::bytes(&slot.bytes);
+            let difference = device.and_then(|device| self.difference(slot.pid, device, bytes));
+            let view = self.view;
+            let user = self.user(slot.pid, state, (Some(name), uid));
+            if user.shown.is_not_attached() {
+                met.not_attached = met.not_attached.plus(bytes);
+            }
+            let difference = difference.filter(|_one| user.shown.attached);
+            if let Some(difference) = difference {
+                let sum = met.difference.unwrap_or_default();
+                met.difference = Some(added(sum, difference));
+            }
+            if let Some(device) = device {
+                let used = user.device(view, device);
+                used.upstream = Some(used.upstream.unwrap_or_default().plus(bytes));
+                used.difference = difference;
+            }
+        }
+        met
+    }
+
+    /// What counters have more than an attached process reports on a device: requested bytes, which both know.
+    fn difference(
+        &self,
+        pid: i32,
+        device: usize,
+        bytes: UpstreamBytes,
+    ) -> Option<UpstreamDifference> {
+        let reported = self.reported.get(&u32::try_from(pid).ok()?)?;
+        let number = u32::try_from(device).ok()?;
+        let requested = |class: Class| {
+            let held = reported.iter().filter_map(|process| {
+                let slot = process.device_slot(number)?;
+                let held = process.account.devices.get(slot as usize)?;
+                Some(held.totals.class(class).requested_bytes)
+            });
+            held.fold(0, u64::saturating_add)
+        };
+        let more = |counted: u64, class: Class| {
+            let more = i128::from(counted) - i128::from(requested(class));
+            i64::try_from(more).unwrap_or(if more < 0 { i64::MIN } else { i64::MAX })
+        };
+        Some(UpstreamDifference {
+            dram: more(bytes.dram, Class::Dram),
+            l1: more(bytes.l1, Class::L1),
+            l1_small: more(bytes.l1_small, Class::L1Small),
+            trace: more(bytes.trace, Class::Trace),
+        })
+    }
+
+    fn finish(self) -> Vec<User> {
+        let users = self.users.into_values().take(MAX_USERS);
+        users
+            .map(|mut user| {
+                let of_devices = user.devices.values().filter_map(|used| used.difference);
+                let sum = of_devices.reduce(added);
+                user.shown.difference_text = sum.as_ref().and_then(difference_text);
+                user
+            })
+            .collect()
+    }
+}
+
+impl User {
+    fn device(&mut self, view: &View, index: usize) -> &mut UsedDevice {
+        self.devices.entry(index).or_insert_with(|| {
+            let (id, unique_id, scope) = identity(&view.devices[index]);
+            UsedDevice {
+                id,
+                unique_id,
+                scope,
+                descriptors: None,
+                upstream: None,
+                difference: None,
+            }
+        })
+    }
+
+    fn on(&self, is_meant: impl Fn(usize) -> bool) -> DeviceUser {
+        let devices = self.devices.iter();
+        let devices = devices.filter(|(device, _used)| is_meant(**device));
+        DeviceUser {
+            devices: devices.map(|(_device, used)| used.clone()).collect(),
+            ..self.shown.clone()
+        }
+    }
+}
+
+fn added(one: UpstreamDifference, other: UpstreamDifference) -> UpstreamDifference {
+    UpstreamDifference {
+        dram: one.dram.saturating_add(other.dram),
+        l1: one.l1.saturating_add(other.l1),
+        l1_small: one.l1_small.saturating_add(other.l1_small),
+        trace: one.trace.saturating_add(other.trace),
+    }
+}
+
+/// A difference in words; nothing where there is none.
+fn difference_text(difference: &UpstreamDifference) -> Option<String> {
+    let classes = [
+        ("DRAM", difference.dram),
+        ("L1", difference.l1),
+        ("L1_SMALL", difference.l1_small),
+        ("TRACE", difference.trace),
+    ];
+    let parts: Vec<String> = classes
+        .into_iter()
+        .filter(|(_class, bytes)| *bytes != 0)
+        .map(|(class, bytes)| {
+            let word = if bytes < 0 { "less" } else { "more" };
+            format!("{} {word} in {class}", size_text(bytes.unsigned_abs()))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("TT-Metal's counters have {}", parts.join(", ")))
+}

@@ -1,0 +1,187 @@
+//! Which chip a device of the ledger is, and whose counters a file has.
+//!
+//! The driver, the runtime and the counters each have numbers of their own for a chip. Where these agree they
+//! decide; a logical id decides where it is counted over all chips, and is ambiguous otherwise.
+
+use ttmem_host::shm::SharedMemory;
+use ttmem_host::{Chip, Sample};
+use ttmem_ledger::{Device, DeviceKey, View};
+
+/// By what a file was found to be a device's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MatchedBy {
+    UniqueId,
+    AsicId,
+    Board,
+    LogicalId,
+}
+
+impl MatchedBy {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::UniqueId => "unique_id",
+            Self::AsicId => "asic_id",
+            Self::Board => "board",
+            Self::LogicalId => "logical_id",
+        }
+    }
+}
+
+/// What belongs together, by the places of devices in the view, of chips and of files in the sample.
+#[derive(Debug, Default)]
+pub(super) struct Matches {
+    /// The chip of each device.
+    pub(super) chips: Vec<Option<usize>>,
+    /// The file of each device.
+    pub(super) files: Vec<Option<(usize, MatchedBy)>>,
+}
+
+impl Matches {
+    pub(super) fn of(view: &View, sample: &Sample) -> Self {
+        let devices = view.devices.iter().enumerate();
+        let chips: Vec<Option<usize>> = devices
+            .map(|(index, device)| chip_of(view, index, device, &sample.chips))
+            .collect();
+        let mut files = vec![None; chips.len()];
+        let regions = sample.regions.as_deref().unwrap_or_default();
+        // A number that only one can have goes before one that several may mean.
+        for by in [
+            MatchedBy::UniqueId,
+            MatchedBy::AsicId,
+            MatchedBy::Board,
+            MatchedBy::LogicalId,
+        ] {
+            let known: Vec<usize> = files.iter().flatten().map(|(file, _by)| *file).collect();
+            let open = (0..regions.len()).filter(|file| !known.contains(file));
+            let found: Vec<(usize, usize)> = open
+                .filter_map(|file| {
+                    let device = device_of(view, &chips, sample, (&regions[file], by))?;
+                    Some((file, device))
+                })
+                .collect();
+            for (file, device) in &found {
+                let is_only = found.iter().filter(|(_, other)| other == device).count() == 1;
+                if is_only && files[*device].is_none() {
+                    files[*device] = Some((*file, by));
+                }
+            }
+        }
+        Self { chips, files }
+    }
+
+    /// The files of no device.
+    pub(super) fn unmatched(&self, count: usize) -> Vec<usize> {
+        let known: Vec<usize> = self.files.iter().flatten().map(|(file, _)| *file).collect();
+        (0..count).filter(|file| !known.contains(file)).collect()
+    }
+
+    /// The devices that are reached through a card.
+    pub(super) fn devices_of_card<'a>(
+        &'a self,
+        sample: &'a Sample,
+        ordinal: u32,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let chips = self.chips.iter().enumerate();
+        chips.filter_map(move |(device, chip)| {
+            let chip = &sample.chips[(*chip)?];
+            (chip.ordinal == ordinal).then_some(device)
+        })
+    }
+}
+
+/// The chip of a device: by its own number, else by its logical id if that counts over all chips.
+fn chip_of(view: &View, index: usize, device: &Device, chips: &[Chip]) -> Option<usize> {
+    if let Some(id) = device.facts.unique_id
+        && let Some(chip) = chips.iter().position(|chip| chip.asic_id == Some(id))
+    {
+        return Some(chip);
+    }
+    let id = device.facts.logical_id;
+    let is_it = |chip: &Chip| chip.logical_id == id && !differs(device, chip);
+    counts_all(view, index, device)
+        .then(|| chips.iter().position(is_it))
+        .flatten()
+}
+
+/// Whether what a device reports of itself rules a chip out.
+fn differs(device: &Device, chip: &Chip) -> bool {
+    let arch = device.facts.arch.zip(chip.arch);
+    let remote = device.facts.remote;
+    arch.is_some_and(|(reported, known)| reported != known)
+        || remote.is_some_and(|remote| remote != chip.is_remote)
+}
+
+/// Whether a device's logical id is counted over all chips of the machine.
+fn counts_all(view: &View, index: usize, device: &Device) -> bool {
+    match &device.key {
+        DeviceKey::Logical { visible, .. } => visible.is_empty(),
+        DeviceKey::Unique(_) => {
+            let number = u32::try_from(index).unwrap_or(u32::MAX);
+            let uses = |process: &&ttmem_ledger::ProcessView| process.device_slot(number).is_some();
+            let mut users = view.processes.iter().filter(uses).peekable();
+            users.peek().is_some()
+                && users.all(|process| process.facts.identity.visible_devices.is_empty())
+        }
+    }
+}
+
+/// The device that a file counts for, by one of its numbers.
+fn device_of(
+    view: &View,
+    chips: &[Option<usize>],
+    sample: &Sample,
+    (file, by): (&SharedMemory, MatchedBy),
+) -> Option<usize> {
+    let all = &sample.chips;
+    let of_chip = |is_it: &dyn Fn(&Chip) -> bool| {
+        let found = chips.iter().enumerate();
+        let found = found.filter(|(_device, chip)| chip.is_some_and(|chip| is_it(&all[chip])));
+        only(view, found.map(|(device, _chip)| device))
+    };
+    match by {
+        MatchedBy::UniqueId => {
+            let mut devices = view.devices.iter();
+            devices.position(|device| device.facts.unique_id == Some(file.id))
+        }
+        MatchedBy::AsicId => of_chip(&|chip| chip.asic_id == Some(file.id)),
+        MatchedBy::Board => {
+            let version = file.content.as_ref().map(|content| content.region.version);
+            of_chip(&|chip| is_on_board(chip, all, (file.id, version.ok())))
+        }
+        MatchedBy::LogicalId => {
+            let region = &file.content.as_ref().ok()?.region;
+            of_chip(&|chip| chip.logical_id == region.device_id)
+        }
+    }
+}
+
+/// Whether a number is made of the chip's board and its place there.
+fn is_on_board(chip: &Chip, all: &[Chip], (id, version): (u64, Option<u32>)) -> bool {
+    let Some(serial) = chip.serial else {
+        return false;
+    };
+    let place = match chip.tray {
+        Some(place) => u64::from(place.tray) << 4 | u64::from(place.chip),
+        None => u64::from(chip.is_remote),
+    };
+    if version == Some(1) {
+        // The number of the board and a byte: what does not fit is cut off.
+        return id == serial << 8 | place;
+    }
+    // Without a trained link the board's number stands for its only chip.
+    let on_board = all.iter().filter(|other| other.serial == Some(serial));
+    (id == serial && on_board.count() == 1) || (!chip.is_remote && id == serial << 5 | place)
+}
+
+/// The only one of some devices, or the only one of them that is in use.
+fn only(view: &View, found: impl Iterator<Item = usize>) -> Option<usize> {
+    let found: Vec<usize> = found.collect();
+    if let [one] = found[..] {
+        return Some(one);
+    }
+    let mut used = found
+        .into_iter()
+        .filter(|device| view.devices[*device].is_in_use());
+    let one = used.next()?;
+    used.next().is_none().then_some(one)
+}

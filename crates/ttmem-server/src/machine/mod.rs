@@ -1,0 +1,147 @@
+//! What the machine says by itself, for readers: the driver's values and TT-Metal's counters (ADR 39).
+//!
+//! A thread of its own looks, and publishes what it found as a whole; readers take the latest and wait for
+//! nothing. The ledger knows nothing of it. What a reader is shown is put together with a view of the ledger
+//! in `joined`, on the reader's thread.
+
+mod figures;
+mod joined;
+mod matching;
+
+pub(crate) use joined::Joined;
+
+use crate::lock;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use ttmem_api::Timestamp;
+use ttmem_host::{Roots, Sample, Watch};
+
+/// How often the machine is looked at while somebody reads.
+const WATCHED: Duration = Duration::from_secs(1);
+
+/// How often while nobody does: who comes next is shown nothing older.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How long after a reader's question it counts as reading: longer than viewers wait between two.
+const READS_FOR: Duration = Duration::from_secs(5);
+
+/// Figures that are older are not shown: looking hangs.
+const STALE: Duration = Duration::from_secs(30);
+
+/// What was found, and when.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) sample: Sample,
+    pub(crate) time: Timestamp,
+    at: Instant,
+}
+
+impl Looked {
+    fn now(sample: Sample) -> Self {
+        Self {
+            sample,
+            time: Timestamp::from_unix_nanos(crate::clock::unix_nanos()),
+            at: Instant::now(),
+        }
+    }
+
+    /// For how long nothing was found any more, if that is too long.
+    fn stale_for(&self) -> Option<Duration> {
+        let age = self.at.elapsed();
+        (age > STALE).then_some(age)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    latest: Option<Arc<Looked>>,
+    asked: Option<Instant>,
+    has_ended: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Where readers find what the machine says. Without anybody who looks, it says nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MachineFigures {
+    shared: Arc<Shared>,
+}
+
+impl MachineFigures {
+    /// The latest, without waiting for anything.
+    pub(crate) fn latest(&self) -> Option<Arc<Looked>> {
+        let mut state = lock(&self.shared.state);
+        let before = state.asked.replace(Instant::now());
+        if before.is_none_or(|before| before.elapsed() >= READS_FOR) {
+            self.shared.changed.notify_all();
+        }
+        state.latest.clone()
+    }
+
+    pub(crate) fn publish(&self, sample: Sample) {
+        lock(&self.shared.state).latest = Some(Arc::new(Looked::now(sample)));
+    }
+
+    /// Waits until it is time to look again; false once nobody wants it any more.
+    fn wait(&self) -> bool {
+        let mut state = lock(&self.shared.state);
+        loop {
+            if state.has_ended {
+                return false;
+            }
+            let is_read = state.asked.is_some_and(|asked| asked.elapsed() < READS_FOR);
+            let interval = if is_read { WATCHED } else { IDLE };
+            let age = state.latest.as_ref().map(|latest| latest.at.elapsed());
+            let Some(left) = age.and_then(|age| interval.checked_sub(age)) else {
+                return true;
+            };
+            let waited = self.shared.changed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The thread that looks. Nobody waits for it at the end: it may hang in a file, and has nothing to finish.
+#[derive(Debug)]
+pub(crate) struct Looker {
+    figures: MachineFigures,
+}
+
+impl Looker {
+    /// Begins to look, unless there is nowhere to.
+    pub(crate) fn start(watch: Watch, figures: MachineFigures) -> io::Result<Self> {
+        let shared = figures.clone();
+        let thread = std::thread::Builder::new().name("ttmem-machine".to_owned());
+        thread.spawn(move || {
+            let mut watch = watch;
+            while shared.wait() {
+                shared.publish(watch.look());
+            }
+        })?;
+        Ok(Self { figures })
+    }
+}
+
+impl Drop for Looker {
+    fn drop(&mut self) {
+        lock(&self.figures.shared.state).has_ended = true;
+        self.figures.shared.changed.notify_all();
+    }
+}
+
+/// The machine, and its chips as they are when the server starts.
+pub(crate) fn first_look(
+    roots: &Roots,
+    figures: &MachineFigures,
+) -> (Watch, Vec<ttmem_host::Chip>) {
+    let mut watch = Watch::new(roots.clone());
+    let sample = watch.look();
+    let chips = sample.chips.clone();
+    figures.publish(sample);
+    (watch, chips)
+}

@@ -6,7 +6,7 @@ mod python;
 use crate::command::{cargo, program, run as run_command, target_dir};
 use anyhow::bail;
 
-const SUBJECTS: [&str; 10] = [
+const SUBJECTS: [&str; 11] = [
     "server",
     "client",
     "top",

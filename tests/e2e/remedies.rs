@@ -189,7 +189,7 @@ fn counters_that_are_stale_broken_or_of_others() {
 fn commands_hold_in_a_folder_of_any_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("it's; $(touch planted) & more");
-    put(&root, "dev/shm/tt_device_7_memory", "cut off");
+    put(&root, "dev/shm/tt_device_7_memory", 3_u32.to_le_bytes());
     let doctor = || document_of(ttmem().args(["doctor", "--json", "--root"]).arg(&root));
     let document = doctor();
     assert_state(&document, "tt-metal", "warning");

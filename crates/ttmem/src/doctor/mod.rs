@@ -245,15 +245,14 @@ fn answer(findings: &Findings) -> String {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let parts = [("problems", State::Problem), ("warnings", State::Warning)];
-    let parts = parts.map(|(word, state)| (word, names(state)));
-    let parts = parts.iter().filter(|(_word, names)| !names.is_empty());
-    let parts: Vec<String> = parts
-        .map(|(word, names)| format!("{word}: {names}"))
-        .collect();
-    match (parts.is_empty(), findings.chips.is_empty()) {
-        (false, _) => parts.join("; "),
-        (true, false) => "no problems seen".to_owned(),
-        (true, true) => "no problems seen, and no card in this machine".to_owned(),
+    let (problems, warnings) = (names(State::Problem), names(State::Warning));
+    let mut answer = match problems.as_str() {
+        "" if findings.chips.is_empty() => "no problems seen; no card in this machine".to_owned(),
+        "" => "no problems seen".to_owned(),
+        problems => format!("problems: {problems}"),
+    };
+    if !warnings.is_empty() {
+        answer.push_str(&format!("; warnings: {warnings}"));
     }
+    answer
 }

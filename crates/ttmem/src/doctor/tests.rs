@@ -66,3 +66,33 @@ fn an_empty_folder_is_a_machine_without_anything() {
     let all_say_something = findings.checks.iter().all(|check| !check.found.is_empty());
     assert!(all_say_something, "{findings:?}");
 }
+
+#[test]
+fn the_first_line_is_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = DoctorOptions {
+        json: false,
+        bundle: None,
+        yes: false,
+        root: Some(folder.path().to_owned()),
+    };
+    let mut findings = Facts::read(&roots(&options)).findings(&options, None);
+    let screen = Screen {
+        width: 80,
+        color: false,
+    };
+    let mut first = |states: &[(&'static str, State)]| {
+        let check = |(name, state): &(&'static str, State)| Check::new(name, *state, "x");
+        findings.checks = states.iter().map(check).collect();
+        let text = text(&findings, screen);
+        text.lines().next().unwrap().to_owned()
+    };
+    let well = ("iommu", State::Ok);
+    assert_eq!(first(&[well]), "no problems seen; no card in this machine");
+    let (full, missing) = (("shm", State::Warning), ("driver", State::Problem));
+    assert_eq!(
+        first(&[well, full]),
+        "no problems seen; no card in this machine; warnings: shm"
+    );
+    assert_eq!(first(&[missing, full]), "problems: driver; warnings: shm");
+}

@@ -24,10 +24,7 @@ const BATCHES_OF_A_SCRAPE: usize = 5;
 const STALLED: usize = 32;
 
 /// Series of processes that a scrape has at most, by default and with the largest bound: those, and the sum.
-const BOUNDS: [(&str, usize); 2] = [
-    ("/metrics", 33),
-    ("/metrics?processes=256&min_age=0", 257),
-];
+const BOUNDS: [(&str, usize); 2] = [("/metrics", 33), ("/metrics?processes=256&min_age=0", 257)];
 
 /// How long a process, a permit and the end of everything may take: a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -124,7 +121,9 @@ impl Seen {
             series.len()
         );
         ensure!(
-            text.lines().filter(|line| line.starts_with("ttmem_up ")).eq(["ttmem_up 1"]),
+            text.lines()
+                .filter(|line| line.starts_with("ttmem_up "))
+                .eq(["ttmem_up 1"]),
             "{path}: somebody else says whether the server is up"
         );
         self.scrapes += 1;
@@ -255,7 +254,11 @@ fn wait_for_the_end(server: &OwnServer) -> Result<()> {
     let begun = Instant::now();
     loop {
         let snapshot = client.snapshot()?;
-        let held: u64 = snapshot.devices.iter().map(|device| device.dram.charged_bytes).sum();
+        let held: u64 = snapshot
+            .devices
+            .iter()
+            .map(|device| device.dram.charged_bytes)
+            .sum();
         let mut processes = snapshot.processes.iter();
         if held == 0 && processes.all(|process| process.released.is_some()) {
             return Ok(());

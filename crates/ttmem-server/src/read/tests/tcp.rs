@@ -406,7 +406,11 @@ fn scrapers_that_ask_and_take_nothing_keep_no_permit_for_long() {
         })
         .collect();
     // The socket has permits of its own.
-    both.unix.client().with_timeout(WATCHDOG).snapshot().unwrap();
+    both.unix
+        .client()
+        .with_timeout(WATCHDOG)
+        .snapshot()
+        .unwrap();
     for _reader in 0..10 {
         both.wait_for_permit();
     }

@@ -51,13 +51,9 @@ pub(crate) fn found(added: Option<&str>) -> Vec<Label> {
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let mut labels = found_in(&environment, &groups);
     let complaints = add(&mut labels, added.unwrap_or_default());
-    // Once, however many there are: a program may be started a thousand times.
-    if let Some(complaint) = complaints.first() {
-        let others = match complaints.len() - 1 {
-            0 => String::new(),
-            others => format!(" (and {others} more)"),
-        };
-        host::complain(&format!("{complaint}{others}"));
+    // The labels are found once in the life of a process: so it is said once.
+    for complaint in complaints {
+        host::complain(&complaint);
     }
     labels
 }

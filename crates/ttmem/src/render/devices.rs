@@ -244,7 +244,8 @@ impl Block<'_> {
             }
         }
         for more in labels::more_than_the_device_has(self.device) {
-            text.push_str(&self.paint.warning(&self.indented(&[more])));
+            let words: Vec<String> = more.split(' ').map(str::to_owned).collect();
+            text.push_str(&self.paint.warning(&self.indented(&words)));
         }
         text.push_str(&self.programs());
         for sentence in machine_labels::upstream(self.device) {

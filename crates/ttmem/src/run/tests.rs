@@ -591,7 +591,7 @@ fn a_peak_above_the_capacity_is_explained() {
     let report = report(devices.clone(), vec![process(1, "python", &devices)]);
     let text = render::ran(&report, PLAIN);
     let said = "device 0: DRAM peak 15.0 GiB, more than the device has (12.0 GiB): allocators \
-                overlapped, and so on 1 other device";
+                overlapped, or it was opened with more then, and so on 1 other device";
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(said), "{text}");
 }

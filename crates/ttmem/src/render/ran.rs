@@ -6,8 +6,8 @@ use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Ranks, Region, Report};
 use ttmem_api::{
-    Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakBytes, PeakGroup, Process, Released,
-    called_from, short_line,
+    Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakGroup, Process, Released, called_from,
+    short_line,
 };
 use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, ids};
 use ttmem_tui::labels;
@@ -113,16 +113,17 @@ impl Page<'_, Report> {
     /// Peaks that are more than a device has, of the first device of each class.
     fn more_than_there_is(&self) -> String {
         let mut text = String::new();
-        let classes: [(_, fn(&PeakBytes) -> u64); 4] = [
-            (labels::DRAM, |peaks| peaks.dram),
-            (labels::L1_BUFFERS, |peaks| peaks.l1),
-            (labels::L1_SMALL, |peaks| peaks.l1_small),
-            (labels::TRACE, |peaks| peaks.trace),
+        let names = [
+            labels::DRAM,
+            labels::L1_BUFFERS,
+            labels::L1_SMALL,
+            labels::TRACE,
         ];
-        for (place, (name, figure)) in classes.into_iter().enumerate() {
+        for (place, name) in names.into_iter().enumerate() {
             let devices = self.document.devices.iter();
             let mut beyond = devices.filter_map(|device| {
-                let peak = figure(&device.peaks);
+                let peaks = device.peaks;
+                let peak = [peaks.dram, peaks.l1, peaks.l1_small, peaks.trace][place];
                 let more = labels::more_than_there_is(peak, device.capacities[place], 0)?;
                 Some((device.id, peak, more))
             });

@@ -113,16 +113,17 @@ impl Page<'_, Report> {
     /// Peaks that are more than a device has, of the first device of each class.
     fn more_than_there_is(&self) -> String {
         let mut text = String::new();
-        let classes: [(_, fn(&PeakBytes) -> u64); 4] = [
-            (labels::DRAM, |peaks| peaks.dram),
-            (labels::L1_BUFFERS, |peaks| peaks.l1),
-            (labels::L1_SMALL, |peaks| peaks.l1_small),
-            (labels::TRACE, |peaks| peaks.trace),
+        let names = [
+            labels::DRAM,
+            labels::L1_BUFFERS,
+            labels::L1_SMALL,
+            labels::TRACE,
         ];
-        for (place, (name, figure)) in classes.into_iter().enumerate() {
+        let figures = |peaks: &PeakBytes| [peaks.dram, peaks.l1, peaks.l1_small, peaks.trace];
+        for (place, name) in names.into_iter().enumerate() {
             let devices = self.document.devices.iter();
             let mut beyond = devices.filter_map(|device| {
-                let peak = figure(&device.peaks);
+                let peak = figures(&device.peaks)[place];
                 let more = labels::more_than_there_is(peak, device.capacities[place], 0)?;
                 Some((device.id, peak, more))
             });

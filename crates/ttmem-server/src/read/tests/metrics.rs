@@ -673,14 +673,17 @@ fn with_devices(ledger: &mut Ledger, pid: u32, uid: u32, chips: std::ops::Range<
 }
 
 /// The chips that have samples, and how many devices have none.
-fn listed(served: &Served) -> (BTreeSet<u64>, u64) {
+fn listed(served: &Served) -> (BTreeSet<u64>, usize) {
     let (_head, text) = scraped(served, "", "");
     let samples = samples(&text);
     let named = |wanted: &'static str| samples.iter().filter(move |(name, ..)| name == wanted);
     let chip = |key: &str| u64::from_str_radix(key.strip_prefix("0x")?, 16).ok();
     let chips = named("ttmem_device_info").filter_map(|(_, labels, _)| chip(&labels["key"]));
-    let left_out = named("ttmem_devices_left_out").map(|(.., count)| *count as u64);
-    (chips.collect(), left_out.sum())
+    let left_out = named("ttmem_devices_left_out").map(|(.., count)| count.to_string());
+    (
+        chips.collect(),
+        left_out.collect::<String>().parse().unwrap(),
+    )
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! A machine in a folder, laid out as the kernel lays out sysfs and procfs.
 
-#![cfg_attr(
-    not(test),
-    expect(clippy::unwrap_used, reason = "for tests, also those of other crates")
-)]
+#![expect(clippy::unwrap_used, reason = "for tests, also those of other crates")]
 
 use crate::fuzz::WrittenRegion;
 use crate::roots::Roots;

@@ -156,8 +156,7 @@ fn a_card_that_goes_and_files_that_fail_stop_nobody() {
     let tree = Tree::with(&cards);
     let clock = tree.at(&format!("{}/tt_aiclk", Tree::entry(&cards[0])));
     std::fs::remove_file(&clock).expect("a file");
-    let pipe = nix::unistd::mkfifo(&clock, nix::sys::stat::Mode::S_IRWXU);
-    pipe.expect("a pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &clock, rustix::fs::Mode::RWXU).expect("a pipe");
     let server = started(&tree);
     let first = server.device(0);
     assert_eq!(first["telemetry"]["ai_clock_mhz"], Value::Null);

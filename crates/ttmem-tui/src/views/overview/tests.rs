@@ -447,7 +447,8 @@ fn where_nothing_is_attached_the_machine_and_the_counters_are_shown() {
             "25.0%",
             "3.0 GiB of 12.0 GiB",
             "from TT-Metal's counters",
-            "4242 trainer",
+            "4242",
+            "trainer",
             "not attached",
         ] {
             assert!(screen.contains(words), "{words} at {size:?}: {screen}");

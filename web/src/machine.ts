@@ -21,9 +21,9 @@ export function sensors(telemetry: Telemetry | null | undefined): string[] {
 export function namesOf(device: Device): string[] {
   const { names } = device;
   const known = [
+    device.unique_id === null ? null : `chip ${device.unique_id}`,
     names?.node ?? null,
     names?.pci_address ?? null,
-    device.unique_id === null ? null : `chip ${device.unique_id}`,
     names?.asic_id && names.asic_id !== device.unique_id ? `ASIC ${names.asic_id}` : null,
     names?.board_serial ? `board ${names.board_serial}` : null,
     names?.tray ?? null,

@@ -33,10 +33,10 @@ impl Tree {
     #[must_use]
     pub fn new() -> Self {
         let tree = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: tempfile::tempdir().expect("a folder for the test"),
         };
-        fs::create_dir_all(tree.at("sys/class/tenstorrent")).unwrap();
-        fs::create_dir_all(tree.at("sys/bus/pci/devices")).unwrap();
+        fs::create_dir_all(tree.at("sys/class/tenstorrent")).expect("the test's own folder");
+        fs::create_dir_all(tree.at("sys/bus/pci/devices")).expect("the test's own folder");
         tree.put("sys/module/tenstorrent/version", "2.10.1\n");
         tree.put("proc/stat", "cpu 1 2 3\nbtime 1790000000\nprocesses 5\n");
         tree
@@ -54,8 +54,8 @@ impl Tree {
 
     pub fn put(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.at(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the test's own folder");
+        fs::write(path, text).expect("the test's own folder");
     }
 
     /// The folder of a card's PCI device.
@@ -133,19 +133,19 @@ impl Tree {
             format!("../../../0000:{bus:02x}:00.0"),
             self.at(&format!("{entry}/device")),
         )
-        .unwrap();
+        .expect("the test's own folder");
         symlink(
             format!(
                 "../../devices/pci0000:00/0000:{bus:02x}:00.0/tenstorrent/tenstorrent!{ordinal}"
             ),
             self.at(&format!("sys/class/tenstorrent/tenstorrent!{ordinal}")),
         )
-        .unwrap();
+        .expect("the test's own folder");
         symlink(
             format!("../../../devices/pci0000:00/0000:{bus:02x}:00.0"),
             self.at(&format!("sys/bus/pci/devices/0000:{bus:02x}:00.0")),
         )
-        .unwrap();
+        .expect("the test's own folder");
         self.put(&format!("proc/driver/tenstorrent/{ordinal}/pids"), "");
     }
 
@@ -178,7 +178,7 @@ impl Tree {
 /// The machines of the tests.
 #[must_use]
 pub fn wormholes(card_type: &'static str, count: u32) -> Vec<Card> {
-    let bus = |ordinal: u32| u8::try_from(ordinal + 0x0a).unwrap();
+    let bus = |ordinal: u32| u8::try_from(ordinal + 0x0a).expect("few cards");
     let card = |ordinal| Card {
         ordinal,
         bus: bus(ordinal),

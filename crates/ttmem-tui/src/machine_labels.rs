@@ -99,21 +99,25 @@ pub fn telemetry(telemetry: &Telemetry) -> Vec<String> {
 #[must_use]
 pub fn names(device: &Device) -> Vec<String> {
     let chip = device.unique_id.map(|id| format!("chip {id}"));
+    chip.into_iter().chain(driver_names(device)).collect()
+}
+
+/// The names that the driver has for a device.
+#[must_use]
+pub fn driver_names(device: &Device) -> Vec<String> {
     let Some(names) = &device.names else {
-        return chip.into_iter().collect();
+        return Vec::new();
     };
     // The runtime's number of a chip is mostly the driver's as well.
     let asic = names.asic_id.filter(|id| device.unique_id != Some(*id));
-    let asic = asic.map(|id| format!("ASIC {id}"));
-    let rest = [
+    let known = [
+        Some(names.node.clone()),
         names.pci_address.clone(),
-        chip,
-        asic,
+        asic.map(|id| format!("ASIC {id}")),
         names.board_serial.map(|id| format!("board {id}")),
         names.tray.clone(),
     ];
-    let node = [names.node.clone()].into_iter();
-    node.chain(rest.into_iter().flatten()).collect()
+    known.into_iter().flatten().collect()
 }
 
 /// The classes of which something is counted: `DRAM 1.2 GiB, L1 3.0 MiB`.

@@ -419,7 +419,7 @@ describe("what the machine says by itself", () => {
 
   test("all names of a device stand side by side", () => {
     const names = { node: "/dev/tenstorrent/0", pci_address: "0000:0a:00.0", asic_id: "0x7", board_serial: "0x100", tray: null };
-    expect(namesOf(device({ names }))).toEqual(["/dev/tenstorrent/0", "0000:0a:00.0", "chip 0x7", "board 0x100"]);
+    expect(namesOf(device({ names }))).toEqual(["chip 0x7", "/dev/tenstorrent/0", "0000:0a:00.0", "board 0x100"]);
     expect(namesOf(device({}))).toEqual(["chip 0x7"]);
   });
 

@@ -337,7 +337,8 @@ fn the_manual_has_every_option_and_every_code() {
             .unwrap_or_else(|| panic!("no section {heading}"));
         for argument in command.get_arguments() {
             let global = name != "ttmem" && argument.is_global_set();
-            let Some(long) = argument.get_long().filter(|_long| !global) else {
+            let is_shown = !global && !argument.is_hide_set();
+            let Some(long) = argument.get_long().filter(|_long| is_shown) else {
                 continue;
             };
             if !matches!(long, "help" | "version") {

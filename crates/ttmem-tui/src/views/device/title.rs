@@ -39,7 +39,10 @@ fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
         (text::clip(&name, NAME_COLUMNS), Ink::Text)
     };
     let mut facts = vec![name(&device.board), name(&device.arch)];
-    let names = machine_labels::names(device).into_iter();
+    if let Some(unique_id) = device.unique_id {
+        facts.push((unique_id.to_string(), Ink::Text));
+    }
+    let names = machine_labels::driver_names(device).into_iter();
     facts.extend(names.map(|name| (name, Ink::Text)));
     if let Some(scope) = &device.scope {
         let scope = format!("of {}", text::clip(scope, NAME_COLUMNS));

@@ -148,6 +148,7 @@ fn draw_card(
         &counted_as(figures.holders.processes, "process", "processes"),
         Ink::Faint,
     );
+    pen.pieces(upstream(device));
     pen.piece(
         &counted_as(device.dispatches, "dispatch", "dispatches"),
         Ink::Faint,
@@ -159,7 +160,6 @@ fn draw_card(
     for (_word, warning) in &figures.warnings {
         pen.piece(&format!("! {warning}"), Ink::Warning);
     }
-    pen.pieces(upstream(device));
 }
 
 fn draw_name(pen: &mut Pen<'_>, figures: &Figures<'_>, chosen: bool) {

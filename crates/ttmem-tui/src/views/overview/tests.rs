@@ -358,3 +358,110 @@ fn without_unicode_there_is_nothing_but_ascii() {
         assert_eq!(strange, None, "{screen}");
     }
 }
+
+/// A world with one device that nothing is attached to, and what its machine says.
+fn unattached() -> Data {
+    let mut data = World {
+        devices: 1,
+        processes: 0,
+        ..USUAL
+    }
+    .data();
+    let fresh = data.snapshot.take().expect("this world has one");
+    let mut snapshot = fresh.document;
+    let counted = ttmem_api::UpstreamBytes {
+        dram: 3 << 30,
+        l1: 4 << 20,
+        ..Default::default()
+    };
+    let device = Device {
+        id: 0,
+        board: Some("n150".to_owned()),
+        dram: ttmem_api::ClassUsage {
+            capacity_bytes: Some(12 << 30),
+            ..Default::default()
+        },
+        telemetry: Some(ttmem_api::Telemetry {
+            temperature_millidegrees: Some(45_312),
+            power_microwatts: Some(17_000_000),
+            ai_clock_mhz: Some(1000),
+            ..Default::default()
+        }),
+        upstream: Some(ttmem_api::Upstream {
+            source: "shm".to_owned(),
+            id: ttmem_api::HexId(7),
+            matched_by: None,
+            owner: None,
+            version: Some(3),
+            error: None,
+            updated: None,
+            bytes: Some(counted),
+            left_behind: None,
+            not_attached: Some(counted),
+            difference: None,
+            difference_text: None,
+            doubts: Vec::new(),
+        }),
+        ..Device::default()
+    };
+    snapshot.machine = Some(ttmem_api::Machine {
+        time: snapshot.time,
+        processes: vec![ttmem_api::DeviceUser {
+            pid: Some(4242),
+            name: Some("trainer".to_owned()),
+            names_hidden: false,
+            uid: None,
+            state: "alive".to_owned(),
+            attached: false,
+            devices: vec![ttmem_api::UsedDevice {
+                id: 0,
+                unique_id: None,
+                scope: None,
+                descriptors: Some(1),
+                upstream: Some(counted),
+                difference: None,
+            }],
+            difference_text: None,
+        }],
+        unmatched: Vec::new(),
+        upstream_limits: Vec::new(),
+        errors: Vec::new(),
+    });
+    snapshot.devices = vec![device];
+    data.apply(
+        crate::data::Update::Snapshot(Box::new(snapshot)),
+        fresh.received,
+    );
+    data
+}
+
+#[test]
+fn where_nothing_is_attached_the_machine_and_the_counters_are_shown() {
+    let data = unattached();
+    for size in [(100, 30), (200, 50)] {
+        let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+        for words in [
+            "45.3 °C",
+            "17.0 W",
+            "1000 MHz",
+            "25.0%",
+            "3.0 GiB of 12.0 GiB",
+            "from TT-Metal's counters",
+            "4242",
+            "trainer",
+            "not attached",
+        ] {
+            assert!(screen.contains(words), "{words} at {size:?}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn the_device_view_has_what_the_driver_says() {
+    let data = unattached();
+    let mut view = crate::views::device::DeviceView::default();
+    let screen = drawn(&mut view, &data, &Chosen::default(), (120, 40));
+    for words in ["driver", "45.3 °C", "1000 MHz", "counters", "not attached"] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+}

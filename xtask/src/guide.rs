@@ -11,7 +11,7 @@ mod links;
 mod shell;
 
 use crate::command::{build_for_tests, cargo, root, run as run_command, target_dir};
-use crate::{screens, tool};
+use crate::{CannotRun, screens, tool};
 use anyhow::{Context, bail};
 use commands::Block;
 use shell::Surroundings;
@@ -57,19 +57,34 @@ pub(crate) fn run(pages: &[&str]) -> anyhow::Result<()> {
         let contents = read_page(&format!("{SOURCE}/{CONTENTS}"))?;
         let listed = pages_of(&contents);
         check_contents(&listed)?;
-        run_pages(&listed, &ttmem)?;
-        let drawn = compare_pictures(&chapters()?, &ttmem)?;
-        println!("pictures: {drawn} are current");
-        let built = book::build()?;
-        println!("book: {}", built.join("index.html").display());
-        let followed = links::follow(&built)?;
-        println!("links: {followed} lead somewhere");
-        return Ok(());
+        // All of them, so that one run says everything that is wrong.
+        return all_of([
+            run_pages(&listed, &ttmem),
+            compare_pictures(&chapters()?, &ttmem),
+            build_and_follow(),
+        ]);
     }
     run_command(&mut cargo(["build", "--package", "ttmem"]))?;
     let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
     run_pages(&pages, &ttmem)?;
-    compare_pictures(&pages, &ttmem).map(drop)
+    compare_pictures(&pages, &ttmem)
+}
+
+/// What became of several checks: each failure is printed, and one that is more than a missing tool comes first.
+fn all_of<const N: usize>(checks: [anyhow::Result<()>; N]) -> anyhow::Result<()> {
+    let failures = checks.into_iter().filter_map(Result::err);
+    let worst = failures
+        .inspect(|failure| println!("{failure:#}"))
+        .max_by_key(|failure| !failure.is::<CannotRun>());
+    worst.map_or(Ok(()), Err)
+}
+
+fn build_and_follow() -> anyhow::Result<()> {
+    let built = book::build()?;
+    println!("book: {}", built.join("index.html").display());
+    let followed = links::follow(&built)?;
+    println!("links: {followed} lead somewhere");
+    Ok(())
 }
 
 /// The chapters of the guide, by their paths from the root.
@@ -165,7 +180,7 @@ fn reason(block: &Block<'_>) -> anyhow::Result<&'static str> {
     Ok(reason)
 }
 
-fn compare_pictures(pages: &[String], ttmem: &Path) -> anyhow::Result<usize> {
+fn compare_pictures(pages: &[String], ttmem: &Path) -> anyhow::Result<()> {
     tool::TMUX.ensure()?;
     let (mut count, mut failed) = (0, 0);
     for page in pages {
@@ -182,7 +197,8 @@ fn compare_pictures(pages: &[String], ttmem: &Path) -> anyhow::Result<usize> {
             "{failed} pages of the guide have pictures that are not current; see the lines with FAILED"
         );
     }
-    Ok(count)
+    println!("pictures: {count} are current");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -209,6 +225,18 @@ mod tests {
                     "{page}: {block:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_failure_is_more_than_a_missing_tool() {
+        let missing = || Err(CannotRun("no tmux".to_owned()).into());
+        let failing = || Err(anyhow::anyhow!("wrong"));
+        assert!(all_of([Ok(()), Ok(())]).is_ok());
+        let error = all_of([missing(), Ok(())]).expect_err("it was skipped");
+        assert!(error.is::<CannotRun>());
+        for checks in [[missing(), failing()], [failing(), missing()]] {
+            assert_eq!(all_of(checks).expect_err("one failed").to_string(), "wrong");
         }
     }
 

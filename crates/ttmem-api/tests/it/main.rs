@@ -206,7 +206,7 @@ fn the_document_has_the_documented_names() {
     let process = &snapshot.processes[0];
     assert_eq!(
         keys(&snapshot),
-        "schema time host server devices processes marks anomalies errors failures"
+        "schema time host server devices processes marks anomalies errors failures machine"
     );
     assert_eq!(
         keys(device),

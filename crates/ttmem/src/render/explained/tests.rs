@@ -93,7 +93,7 @@ fn what_another_user_named_is_said_to_be_hidden() {
     // The process, its operation and line, and whose the block is.
     assert!(said >= 4, "{text}");
     assert!(text.contains("pid 4001 hidden: another user's"), "{text}");
-    let holders = text.lines().find(|line| line.contains("256.0 KiB"));
+    let holders = text.lines().find(|line| line.contains("12 s"));
     assert!(
         holders.is_some_and(|line| line.ends_with("hidden: another user's")),
         "{text}"

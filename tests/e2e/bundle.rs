@@ -2,7 +2,7 @@
 
 use crate::doctor::{machine, put};
 use crate::support::client::{Client, allocation};
-use crate::support::server::{NO_FOLDER, TestServer, ttmem};
+use crate::support::server::{TestServer, ttmem};
 use crate::support::tmux::Tmux;
 use crate::support::wait_until;
 use flate2::read::GzDecoder;
@@ -49,6 +49,13 @@ impl Home {
 
     fn archive(&self) -> PathBuf {
         self.folder.path().join("support.tar.gz")
+    }
+
+    /// A machine with nothing in it.
+    fn bare_machine(&self) -> String {
+        let root = self.folder.path().join("home/bare");
+        fs::create_dir_all(&root).expect("a folder");
+        root.to_str().expect("UTF-8").to_owned()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -305,7 +312,7 @@ fn a_bundle_is_written_only_where_it_is_wanted() {
     let home = Home::new();
     let archive = home.archive();
     // Nobody to ask: what it would have is said, and nothing is written.
-    let output = home.bundle(&["--root", NO_FOLDER]);
+    let output = home.bundle(&["--root", &home.bare_machine()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         text(&output.stdout).contains("doctor.json"),
@@ -319,7 +326,7 @@ fn a_bundle_is_written_only_where_it_is_wanted() {
     assert!(!archive.exists());
     // What is there stays, whatever it is.
     fs::write(&archive, "mine").expect("a file");
-    let output = home.bundle(&["--yes", "--root", NO_FOLDER]);
+    let output = home.bundle(&["--yes", "--root", &home.bare_machine()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("exists already"));
     assert_eq!(fs::read_to_string(&archive).expect("a file"), "mine");
@@ -330,7 +337,14 @@ fn a_bundle_is_written_only_where_it_is_wanted() {
     fs::remove_file(&archive).expect("ours");
     for path in ["-", "/nonexistent/x.tar.gz"] {
         let output = home
-            .command(&["doctor", "--yes", "--root", NO_FOLDER, "--bundle", path])
+            .command(&[
+                "doctor",
+                "--yes",
+                "--root",
+                &home.bare_machine(),
+                "--bundle",
+                path,
+            ])
             .output();
         let output = output.expect("it runs");
         assert!(
@@ -350,8 +364,9 @@ fn on_a_terminal_a_bundle_is_asked_about() {
         return;
     };
     let line = format!(
-        "{} doctor --root {NO_FOLDER} --bundle {}; echo code $?",
+        "{} doctor --root {} --bundle {}; echo code $?",
         crate::support::server::TTMEM,
+        home.bare_machine(),
         archive.display()
     );
     for (answer, is_written) in [("", false), ("no", false), ("y", true)] {

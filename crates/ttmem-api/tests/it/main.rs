@@ -212,7 +212,7 @@ fn the_document_has_the_documented_names() {
         keys(device),
         "id unique_id scope arch board remote source verified dram l1 l1_small trace system cb \
          kernel ring prefetch caches dispatches trace_replays cb_headroom_bytes failures ring_stalls allocators \
-         peaks_since_marks regions"
+         peaks_since_marks regions names telemetry upstream"
     );
     let class = "capacity_bytes banks requested_bytes charged_bytes union_bytes overlap_bytes \
                  peak_bytes peak_time buffers largest_free_bytes_per_bank capacity_is_current \

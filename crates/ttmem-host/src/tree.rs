@@ -1,7 +1,5 @@
 //! A machine in a folder, laid out as the kernel lays out sysfs and procfs.
 
-#![expect(clippy::unwrap_used, reason = "for tests, also those of other crates")]
-
 use crate::fuzz::WrittenRegion;
 use crate::roots::Roots;
 use std::fs;

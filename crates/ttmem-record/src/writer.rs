@@ -380,6 +380,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn put_entry(&mut self, time: u64, input: &Input) {
+        // Instants of many events that arrived at once may be nanoseconds ahead of the clock.
+        let time = time.max(self.entry_time);
         put_entry(&mut self.entries, time - self.entry_time, input);
         self.entry_time = time;
         self.entry_count += 1;
@@ -628,10 +630,14 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The instant of an event that was applied at a time: its own time, but not before the instant before
-/// it, nor after the time at which it was applied.
+/// The instant of an event that was applied at a time: its own time, if that is after the instant before it and not
+/// after the time at which it was applied; or else the nearest such.
+///
+/// No two events share one, so that the ledger between any two can be looked at: names are learned when a batch
+/// arrives, which is after all of its events, and the peak of a short run would otherwise be at no instant of its own.
 pub(crate) fn instant(before: u64, event_time: u64, applied: u64) -> u64 {
-    event_time.clamp(before, applied.max(before))
+    let earliest = before.saturating_add(1);
+    event_time.clamp(earliest, applied.max(earliest))
 }
 
 fn load(

@@ -274,3 +274,29 @@ fn a_gap_is_named_and_what_follows_it_is_right() {
     assert_eq!(scanned.summary().missing_events, 123);
     assert!(Ledger::load(&state(&live), Limits::default()).is_ok());
 }
+
+#[test]
+fn what_arrived_at_once_can_be_looked_at_event_by_event() {
+    let mut inputs = session(5, 40);
+    let arrived = inputs.last().unwrap().0;
+    for (time, _input) in &mut inputs {
+        *time = arrived;
+    }
+    let (bytes, summary) = written(&inputs, small_blocks());
+    let mut player = open(&bytes);
+    let mut instants = Vec::new();
+    player
+        .play(Until::End, |ledger, time, played| {
+            if matches!(played, Played::Event { .. }) {
+                instants.push((time, ledger.events()));
+            }
+        })
+        .unwrap();
+    assert!(instants.len() > 40);
+    assert!(instants.is_sorted_by(|one, next| one.0 < next.0));
+    assert!(summary.to - arrived <= instants.len() as u64);
+    for (time, events) in instants {
+        player.seek(time).unwrap();
+        assert_eq!(player.ledger().events(), events, "at {time}");
+    }
+}

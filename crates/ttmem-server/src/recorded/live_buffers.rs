@@ -186,9 +186,22 @@ impl<K: Keeper> LiveBuffers<K> {
         self.keeper.released(time, placed, kept);
     }
 
-    fn apply(&mut self, ledger: &Ledger, process: u32, effects: &[Effect], time: u64) {
-        let device = self.device;
-        for effect in effects.iter().filter(|effect| effect.device == device) {
+    /// Follows what an event changed: the time that it has itself, and the instant at which it was applied.
+    fn apply(
+        &mut self,
+        ledger: &Ledger,
+        process: u32,
+        effects: &[Effect],
+        (told, time): (u64, u64),
+    ) {
+        self.locate(ledger);
+        let Some(device) = self.device else {
+            return;
+        };
+        for effect in effects
+            .iter()
+            .filter(|effect| effect.device == Some(device))
+        {
             match effect.change {
                 Change::BufferBooked {
                     class,
@@ -205,7 +218,7 @@ impl<K: Keeper> LiveBuffers<K> {
                         per_bank_bytes,
                         charged_bytes: bytes,
                         operation,
-                        since: time,
+                        since: told,
                     };
                     let kept = self.keeper.placed(ledger, process, &placed);
                     self.total = self.total.saturating_add(bytes);
@@ -228,8 +241,9 @@ impl<K: Keeper> LiveBuffers<K> {
                 _other => {}
             }
         }
-        let device = self.device.and_then(|device| ledger.device(device));
-        let total = device.map(|device| device.totals.class(self.class).charged.bytes());
+        let total = ledger
+            .device(device)
+            .map(|device| device.totals.class(self.class).charged.bytes());
         if total.is_some_and(|total| total != self.total) {
             // A change too large to be told piece by piece.
             self.compare(ledger, process, time);
@@ -244,15 +258,13 @@ impl<K: Keeper> Follow for LiveBuffers<K> {
     fn after(&mut self, ledger: &Ledger, time: u64, played: Played<'_>) {
         match played {
             Played::Event {
-                process, effects, ..
-            }
-            | Played::Part {
-                process, effects, ..
-            } => {
-                self.locate(ledger);
-                if self.device.is_some() {
-                    self.apply(ledger, process, effects, time);
-                }
+                process,
+                effects,
+                event,
+                ..
+            } => self.apply(ledger, process, effects, (event.time.min(time), time)),
+            Played::Part { process, effects } => {
+                self.apply(ledger, process, effects, (time, time));
             }
             Played::Input(Input::Resync { process, .. } | Input::Depart { process, .. }) => {
                 self.locate(ledger);

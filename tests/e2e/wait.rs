@@ -83,8 +83,9 @@ fn a_killed_process_is_waited_for_until_the_server_has_released_it() {
         let pid = workload.pid().to_string();
         let mut waiting = Wait::start(&["--pid", &pid, "--socket", socket]);
         let line = waiting.line();
-        let expected =
-            format!("waiting for process {pid}: it runs; the server counts 40.0 KiB for it");
+        let expected = format!(
+            "waiting for process {pid}: it runs; the server counts 40.0 KiB of buffers for it"
+        );
         assert_eq!(line, expected);
         workload.kill();
         let (code, said) = waiting.end();
@@ -385,4 +386,59 @@ fn without_a_server_the_process_alone_counts() {
     sleep.0.kill().expect("ours");
     wait_until("it ends", || waiting.0.try_wait().expect("ours").is_some());
     assert!(waiting.0.wait().expect("ours").success());
+}
+
+#[test]
+fn what_could_not_be_asked_is_not_released() {
+    let tree = tempfile::tempdir().expect("a folder");
+    let at = |path: &str| tree.path().join(path);
+    let root = tree.path().to_str().expect("text");
+    for folder in [
+        "sys/class/tenstorrent/tenstorrent!0",
+        "proc/driver/tenstorrent/0",
+    ] {
+        std::fs::create_dir_all(at(folder)).expect("a folder");
+    }
+    // A list that cannot be read: whoever it has is not known to be gone.
+    std::fs::write(at("proc/driver/tenstorrent/0/pids"), "4194303\nwhat\n").expect("a file");
+    for more in [&["--pid", "4194303"][..], &[]] {
+        let words = [&["--timeout", "0", "--root", root], more].concat();
+        let output = wait(&words);
+        assert_eq!(output.status.code(), Some(9), "{}", said_of(&output));
+        assert!(
+            said(&output).contains("the driver does not say"),
+            "{}",
+            said(&output)
+        );
+    }
+    std::fs::remove_dir_all(at("sys/class/tenstorrent")).expect("a folder");
+    std::fs::write(at("sys/class/tenstorrent"), "").expect("a file");
+    let output = wait(&["--timeout", "0", "--root", root]);
+    assert_eq!(output.status.code(), Some(9), "{}", said_of(&output));
+    let output = wait(&["--timeout", "0", "--root", "/nonexistent"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said_of(&output));
+}
+
+#[test]
+fn a_server_that_never_answers_makes_no_wait_longer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("silent.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    // The first question is whether it is well; after that it says nothing more.
+    let silent = std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for (number, stream) in listener.incoming().take(2).enumerate() {
+            let mut stream = stream.expect("a connection");
+            if number == 0 {
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+                std::io::Write::write_all(&mut stream, answer).expect("it is read");
+            }
+            kept.push(stream);
+        }
+        kept
+    });
+    let socket = socket.to_str().expect("text");
+    let output = wait(&["--timeout", "0.5", "--device", "0", "--socket", socket]);
+    assert!(!output.status.success(), "{}", said_of(&output));
+    drop(silent.join());
 }

@@ -105,7 +105,7 @@ impl ApiClient {
 
     /// Gives up on every request at an instant, whatever arrived until then.
     #[must_use]
-    pub(crate) fn until(mut self, end: Instant) -> Self {
+    pub fn until(mut self, end: Instant) -> Self {
         self.end = Some(end);
         self
     }

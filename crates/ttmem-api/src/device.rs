@@ -138,9 +138,15 @@ impl PeakBytes {
     /// All of it.
     #[must_use]
     pub fn total(&self) -> u64 {
+        let programs = self.cb.saturating_add(self.kernel);
+        self.buffers().saturating_add(programs)
+    }
+
+    /// Buffers of all classes.
+    #[must_use]
+    pub fn buffers(&self) -> u64 {
         let buffers = [self.dram, self.l1, self.l1_small, self.trace, self.system];
-        let all = buffers.into_iter().chain([self.cb, self.kernel]);
-        all.fold(0, u64::saturating_add)
+        buffers.into_iter().fold(0, u64::saturating_add)
     }
 
     /// The highest of each total.

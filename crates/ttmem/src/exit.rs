@@ -204,7 +204,10 @@ mod tests {
             server,
             source: broken(),
         };
-        let no_server = NoServer { tried: vec![path] };
+        let no_server = NoServer {
+            tried: vec![path],
+            others: None,
+        };
         for (error, code) in [
             (anyhow!("anything"), 1),
             (UsageError("not on this board".to_owned()).into(), 2),

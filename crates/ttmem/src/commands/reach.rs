@@ -2,8 +2,10 @@
 
 use crate::cli::HttpOptions;
 use nix::unistd::geteuid;
+use rustix::net::sockopt::socket_peercred;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Token};
 use ttmem_server::socket::{LEGACY_SOCKET_PATH, SERVICE_SOCKET_PATH, default_socket_path};
@@ -16,9 +18,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Nobody listens where a server should.
 #[derive(Debug, thiserror::Error)]
-#[error("no server listens on {}; start one with `ttmem serve`", joined(tried))]
+#[error("no server listens on {}; start one with `ttmem serve`{}", joined(tried), elsewhere(others.as_deref()))]
 pub(crate) struct NoServer {
     pub(crate) tried: Vec<PathBuf>,
+    /// Where somebody else's does, which is asked only by name.
+    pub(crate) others: Option<PathBuf>,
+}
+
+fn elsewhere(others: Option<&Path>) -> String {
+    others.map_or_else(String::new, |path| {
+        let path = path.display();
+        format!("; another user's listens on {path}, name it with --socket to ask it")
+    })
 }
 
 fn joined(paths: &[PathBuf]) -> String {
@@ -48,9 +59,22 @@ pub(crate) fn client(socket: Option<PathBuf>, http: &HttpOptions) -> anyhow::Res
 
 /// The socket of a server: the one that is named, or the first default one on which one listens.
 pub(crate) fn socket(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    first_running(match named {
-        Some(socket) => vec![socket],
-        None => default_sockets(default_path()),
+    let Some(socket) = named else {
+        return first_running(default_sockets(default_path()), is_trusted);
+    };
+    first_running(vec![socket], |_named| true)
+}
+
+/// Whether what listens on a default socket is to be believed: anybody can listen below /tmp, and what another user says
+/// there is asked only where that socket is named.
+fn is_trusted(path: &Path) -> bool {
+    if path != Path::new(LEGACY_SOCKET_PATH) {
+        return true;
+    }
+    let peer = UnixStream::connect(path).and_then(|stream| Ok(socket_peercred(&stream)?));
+    // Whoever cannot be reached is told of by asking.
+    peer.map_or(true, |peer| {
+        peer.uid.is_root() || peer.uid.as_raw() == geteuid().as_raw()
     })
 }
 
@@ -67,8 +91,13 @@ fn default_sockets(own: PathBuf) -> Vec<PathBuf> {
 }
 
 /// The first of some sockets on which anybody listens.
-pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
-    for path in &candidates {
+pub(super) fn first_running(
+    candidates: Vec<PathBuf>,
+    is_trusted: impl Fn(&Path) -> bool,
+) -> anyhow::Result<PathBuf> {
+    let (tried, others): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|path| is_trusted(path));
+    for path in &tried {
         match ApiClient::new(path).healthy() {
             Err(ApiRequestError::NotRunning { .. }) => {}
             // Busy is running.
@@ -76,7 +105,8 @@ pub(super) fn first_running(candidates: Vec<PathBuf>) -> anyhow::Result<PathBuf>
             Err(error) => return Err(explained(error)),
         }
     }
-    Err(NoServer { tried: candidates }.into())
+    let others = others.into_iter().next();
+    Err(NoServer { tried, others }.into())
 }
 
 /// A server that is not for everybody says so only by the mode of its socket.

@@ -1,7 +1,7 @@
 //! Who holds a process's or a device's memory, by the server, the driver and the descriptors of processes.
 
 use super::process::{Running, Watched};
-use ttmem_api::{Device, Process, ProcessState, Snapshot, size_text};
+use ttmem_api::{Device, Process, ProcessDevice, ProcessState, Snapshot, size_text};
 use ttmem_host::{
     Chip, Holder, Reader, Reading, Roots, Selector, Unread, holders, open_files, ordinals,
 };
@@ -26,6 +26,26 @@ impl Held {
     fn add(&mut self, key: String, text: String) {
         self.reasons.push(Reason { key, text });
     }
+
+    fn add_untold(&mut self, ordinal: u32, error: &Unread) {
+        self.add(
+            format!("driver {ordinal}"),
+            format!("the driver does not say who has /dev/tenstorrent/{ordinal} open: {error}"),
+        );
+    }
+
+    /// The devices of the driver; none without one. One that does not say which it has may have any.
+    fn listed(&mut self, ordinals: Reading<Vec<u32>>) -> Vec<u32> {
+        match ordinals {
+            Ok(ordinals) => ordinals,
+            Err(Unread::Missing) => Vec::new(),
+            Err(error) => {
+                let text = format!("the driver does not say which devices there are: {error}");
+                self.add("driver".to_owned(), text);
+                Vec::new()
+            }
+        }
+    }
 }
 
 /// What one process still has.
@@ -44,17 +64,24 @@ pub(super) fn by_process(
         .into_iter()
         .flat_map(|snapshot| &snapshot.processes);
     let entries = entries.filter(|entry| process.is(entry, *state) && is_counted(entry));
-    let bytes = entries.map(bytes_of).fold(0, u64::saturating_add);
-    if bytes > 0 {
-        let text = format!("the server counts {} for it", size_text(bytes));
+    let devices = entries.flat_map(|entry| &entry.devices);
+    if let Some(counted) = Counted::of(devices).text() {
+        let text = format!("the server counts {counted} for it");
         held.add("server".to_owned(), text);
     }
     // Who has its number now has its own devices open.
     if matches!(state, Running::Reused(_)) {
         return held;
     }
-    for ordinal in ordinals(roots, reader).unwrap_or_default() {
-        let has = holders(roots, reader, ordinal).unwrap_or_default();
+    for ordinal in held.listed(ordinals(roots, reader)) {
+        let has = match holders(roots, reader, ordinal) {
+            Ok(has) => has,
+            Err(Unread::Missing) => continue,
+            Err(error) => {
+                held.add_untold(ordinal, &error);
+                continue;
+            }
+        };
         let is_it = |holder: &Holder| u32::try_from(holder.pid) == Ok(process.pid);
         if has.iter().any(is_it) {
             let who = match state {
@@ -67,6 +94,19 @@ pub(super) fn by_process(
             );
         }
     }
+    held
+}
+
+/// What anybody has of all devices.
+pub(super) fn by_anybody_of_all(
+    roots: &Roots,
+    reader: &mut Reader,
+    snapshot: Option<&Snapshot>,
+) -> Held {
+    let mut unknown = Held::default();
+    let listed = unknown.listed(ordinals(roots, reader));
+    let mut held = by_anybody(listed, |_device| true, roots, reader, snapshot);
+    held.reasons.extend(unknown.reasons);
     held
 }
 
@@ -91,10 +131,7 @@ pub(super) fn by_anybody(
             Ok(has) => by_descriptors(&mut held, *ordinal, &has),
             // Before 2.5.0 the driver does not say.
             Err(Unread::Missing) => untold.push(*ordinal),
-            Err(error) => held.add(
-                format!("driver {ordinal}"),
-                format!("the driver does not say who has /dev/tenstorrent/{ordinal} open: {error}"),
-            ),
+            Err(error) => held.add_untold(*ordinal, &error),
         }
     }
     // Looking through all descriptors is for the end, and for drivers that say nothing.
@@ -145,7 +182,11 @@ fn by_descriptors(held: &mut Held, ordinal: u32, has: &[Holder]) {
 fn by_account(held: &mut Held, snapshot: &Snapshot, is_meant: impl Fn(&Device) -> bool) {
     for device in snapshot.devices.iter().filter(|device| is_meant(device)) {
         let name = device.short_name();
-        let mut rest = device.held().total();
+        let all = device.held();
+        let mut rest = Counted {
+            programs: all.cb.saturating_add(all.kernel),
+            buffers: all.buffers(),
+        };
         for process in snapshot
             .processes
             .iter()
@@ -155,24 +196,21 @@ fn by_account(held: &mut Held, snapshot: &Snapshot, is_meant: impl Fn(&Device) -
                 .devices
                 .iter()
                 .filter(|has| has.key() == device.key());
-            let bytes = has.map(total).fold(0, u64::saturating_add);
-            if bytes == 0 {
+            let has = Counted::of(has);
+            let Some(counted) = has.text() else {
                 continue;
-            }
-            rest = rest.saturating_sub(bytes);
+            };
+            rest = rest.without(has);
             let pid = process.pid.map_or("?".to_owned(), |pid| pid.to_string());
             let called = process.name.as_ref().map(|name| format!(" ({name})"));
             let who = format!("process {pid}{}", called.unwrap_or_default());
             held.add(
                 format!("server {name} {pid}"),
-                format!(
-                    "the server counts {} of {who} on device {name}",
-                    size_text(bytes)
-                ),
+                format!("the server counts {counted} of {who} on device {name}"),
             );
         }
-        if rest > 0 {
-            let text = format!("the server counts {} on device {name}", size_text(rest));
+        if let Some(counted) = rest.text() {
+            let text = format!("the server counts {counted} on device {name}");
             held.add(format!("server {name}"), text);
         }
     }
@@ -183,17 +221,43 @@ fn is_counted(process: &Process) -> bool {
     process.state != ProcessState::Exited
 }
 
-fn bytes_of(process: &Process) -> u64 {
-    process
-        .devices
-        .iter()
-        .map(total)
-        .fold(0, u64::saturating_add)
+/// What the server counts.
+#[derive(Clone, Copy)]
+struct Counted {
+    buffers: u64,
+    /// Storage of programs. That of cached ones is not on the device at the same time, so no figure of it is said.
+    programs: u64,
 }
 
-fn total(device: &ttmem_api::ProcessDevice) -> u64 {
-    let programs = device.cb_bytes.saturating_add(device.kernel_bytes);
-    device.buffer_bytes().saturating_add(programs)
+impl Counted {
+    fn of<'a>(devices: impl Iterator<Item = &'a ProcessDevice>) -> Self {
+        let none = Self {
+            buffers: 0,
+            programs: 0,
+        };
+        devices.fold(none, |sum, device| {
+            let programs = device.cb_bytes.saturating_add(device.kernel_bytes);
+            Self {
+                buffers: sum.buffers.saturating_add(device.buffer_bytes()),
+                programs: sum.programs.saturating_add(programs),
+            }
+        })
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self {
+            buffers: self.buffers.saturating_sub(other.buffers),
+            programs: self.programs.saturating_sub(other.programs),
+        }
+    }
+
+    fn text(self) -> Option<String> {
+        match self.buffers {
+            0 if self.programs == 0 => None,
+            0 => Some("programs".to_owned()),
+            buffers => Some(format!("{} of buffers", size_text(buffers))),
+        }
+    }
 }
 
 /// Whether a device of the server is one of the chips, or, where there is no driver, the one that was named.

@@ -8,10 +8,10 @@ mod held;
 mod process;
 
 use crate::cli::WaitOptions;
-use crate::commands::reach::{self, NoServer, patiently};
+use crate::commands::reach::{self, NoServer};
 use crate::exit::UsageError;
 use crate::output::Output;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use held::{Held, Reason};
 use process::Watched;
 use std::io::Write;
@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
 use ttmem_host::{Chip, Processes, Reader, Roots, Selector, chips, devices, ordinals};
+use ttmem_tui::format::counted;
 
 /// How often the driver and the server are asked.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -119,22 +120,26 @@ struct Waiting {
 impl Waiting {
     fn begin(options: &WaitOptions, socket: Option<PathBuf>) -> Result<Self> {
         let roots = match &options.root {
-            Some(root) => Roots::below(root),
+            Some(root) => {
+                std::fs::read_dir(root)
+                    .with_context(|| format!("cannot read {}", root.display()))?;
+                Roots::below(root)
+            }
             None => Roots::this_machine(),
         };
         let mut reader = Reader::default();
         let processes = Processes::new(&roots, &mut reader);
         let is_named = socket.is_some();
         // A copy of another machine's files has no server, unless one is named.
-        let server = match options.root.is_none() || is_named {
-            false => None,
+        let (server, none) = match options.root.is_none() || is_named {
+            false => (None, None),
             true => match reach::socket(socket) {
-                Ok(socket) => Some(ApiClient::new(socket)),
-                Err(error) if error.is::<NoServer>() && !is_named => None,
+                Ok(socket) => (Some(within(ApiClient::new(socket), options)), None),
+                Err(error) if error.is::<NoServer>() && !is_named => (None, Some(error)),
                 Err(error) => return Err(error),
             },
         };
-        let snapshot = asked(server.as_ref())?;
+        let (snapshot, _silent) = asked(server.as_ref())?;
         let target = if let Some(pid) = options.pid {
             Target::Process(Watched::find(
                 pid,
@@ -146,6 +151,12 @@ impl Waiting {
         } else if let Some(name) = &options.device {
             device(name, &roots, &mut reader, snapshot.as_ref())?
         } else {
+            // A script is not to go on because nobody could be asked.
+            if let Some(error) = none
+                && ordinals(&roots, &mut reader).is_err()
+            {
+                return Err(error.context("nothing is known of any device: there is no driver"));
+            }
             Target::Everything
         };
         Ok(Self {
@@ -159,7 +170,7 @@ impl Waiting {
 
     /// Who holds it now.
     fn look(&mut self) -> Result<Held> {
-        let snapshot = asked(self.server.as_ref())?;
+        let (snapshot, silent) = asked(self.server.as_ref())?;
         let snapshot = snapshot.as_ref();
         let Self {
             roots,
@@ -168,7 +179,7 @@ impl Waiting {
             target,
             ..
         } = self;
-        Ok(match target {
+        let mut held = match target {
             Target::Process(process) => {
                 let state = process.state(processes, reader);
                 held::by_process(process, &state, roots, reader, snapshot)
@@ -180,11 +191,10 @@ impl Waiting {
                 let ordinals = chips.iter().map(|chip| chip.ordinal).collect();
                 held::by_anybody(ordinals, is_meant, roots, reader, snapshot)
             }
-            Target::Everything => {
-                let ordinals = ordinals(roots, reader).unwrap_or_default();
-                held::by_anybody(ordinals, |_device| true, roots, reader, snapshot)
-            }
-        })
+            Target::Everything => held::by_anybody_of_all(roots, reader, snapshot),
+        };
+        held.reasons.extend(silent);
+        Ok(held)
     }
 
     /// Waits for the process as long as it runs, and otherwise for a moment.
@@ -198,14 +208,32 @@ impl Waiting {
     }
 }
 
-/// What the server counts; of one that ended meanwhile there is no account.
-fn asked(server: Option<&ApiClient>) -> Result<Option<Snapshot>> {
+/// A server that answers slowly does not make the wait longer.
+fn within(server: ApiClient, options: &WaitOptions) -> ApiClient {
+    match options
+        .timeout
+        .and_then(|time| Instant::now().checked_add(time))
+    {
+        Some(end) => server.until(end),
+        None => server,
+    }
+}
+
+/// What the server counts, or why it does not say; of one that ended meanwhile there is no account.
+fn asked(server: Option<&ApiClient>) -> Result<(Option<Snapshot>, Option<Reason>)> {
     let Some(server) = server else {
-        return Ok(None);
+        return Ok((None, None));
     };
-    match patiently(|| server.snapshot()) {
-        Ok(snapshot) => Ok(Some(snapshot)),
-        Err(ApiRequestError::NotRunning { .. }) => Ok(None),
+    match server.snapshot() {
+        Ok(snapshot) => Ok((Some(snapshot), None)),
+        Err(ApiRequestError::NotRunning { .. }) => Ok((None, None)),
+        Err(ApiRequestError::Timeout { .. } | ApiRequestError::Status { code: 503, .. }) => {
+            let silent = Reason {
+                key: "silent".to_owned(),
+                text: "the server does not answer".to_owned(),
+            };
+            Ok((None, Some(silent)))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -235,10 +263,13 @@ fn device(
             .any(|device| held::is_meant(&selector, &chips, device))
     {
         bail!(UsageError(format!(
-            "there is no device {name}: the driver lists {} chips, and {}",
-            all.len(),
+            "there is no device {name}: the driver lists {}, and {}",
+            counted(all.len() as u64, "chip"),
             match snapshot {
-                Some(snapshot) => format!("the server knows {} devices", snapshot.devices.len()),
+                Some(snapshot) => format!(
+                    "the server knows {}",
+                    counted(snapshot.devices.len() as u64, "device")
+                ),
                 None => "no server runs".to_owned(),
             }
         )));

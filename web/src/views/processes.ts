@@ -64,11 +64,11 @@ export function grouped(processes: Process[], label: string): Group[] {
 }
 
 /** A group as it is shown, which is also what finds its processes. */
-const named = (job: string | null, label: string, value: string): string => `${job === null ? "" : `job ${job} `}${label} ${value}`;
+const groupName = (job: string | null, label: string, value: string): string => `${job === null ? "" : `job ${job} `}${label} ${value}`;
 
 const rankOf = (process: Process): string | null => {
   const rank = valueOf(process, "rank");
-  return rank === null ? null : named(valueOf(process, "job"), "rank", rank);
+  return rank === null ? null : groupName(valueOf(process, "job"), "rank", rank);
 };
 
 /** What a process says of where it runs, in a line. */
@@ -108,12 +108,12 @@ export class Processes implements View {
     this.groups = new Table<Group>(
       "processes by what they say of where they run",
       [
-        { title: "GROUP", grows: true, text: (group) => (group.value === null ? `no ${this.label}` : named(group.job, this.label, group.value)) },
+        { title: "GROUP", grows: true, text: (group) => (group.value === null ? `no ${this.label}` : groupName(group.job, this.label, group.value)) },
         { title: "PROCESSES", numeric: true, text: (group) => count(group.processes.length) },
         { title: "DRAM", numeric: true, text: (group) => bytes(sum(group, (on) => on.dram_bytes)) },
         { title: "L1 BUFFERS", numeric: true, text: (group) => bytes(sum(group, (on) => on.l1_bytes)) },
       ],
-      (group) => this.context().set({ params: { find: group.value === null ? null : named(group.job, this.label, group.value) } }),
+      (group) => this.context().set({ params: { find: group.value === null ? null : groupName(group.job, this.label, group.value) } }),
     );
     this.grouping = panel("Groups", this.groups.element);
     this.list = panel("Processes", this.table.element);

@@ -418,27 +418,3 @@ fn what_could_not_be_asked_is_not_released() {
     let output = wait(&["--timeout", "0", "--root", "/nonexistent"]);
     assert_eq!(output.status.code(), Some(1), "{}", said_of(&output));
 }
-
-#[test]
-fn a_server_that_never_answers_makes_no_wait_longer() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("silent.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
-    // The first question is whether it is well; after that it says nothing more.
-    let silent = std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        for (number, stream) in listener.incoming().take(2).enumerate() {
-            let mut stream = stream.expect("a connection");
-            if number == 0 {
-                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
-                std::io::Write::write_all(&mut stream, answer).expect("it is read");
-            }
-            kept.push(stream);
-        }
-        kept
-    });
-    let socket = socket.to_str().expect("text");
-    let output = wait(&["--timeout", "0.5", "--device", "0", "--socket", socket]);
-    assert!(!output.status.success(), "{}", said_of(&output));
-    drop(silent.join());
-}

@@ -24,6 +24,9 @@ use ttmem_tui::format::counted;
 /// How often the driver and the server are asked.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// What a server may take for one answer, however short the wait.
+const ONE_LOOK: Duration = Duration::from_secs(1);
+
 /// The time was over before everything was released.
 #[derive(Debug, thiserror::Error)]
 #[error("not released within {seconds} s: {who}")]
@@ -210,10 +213,9 @@ impl Waiting {
 
 /// A server that answers slowly does not make the wait longer.
 fn within(server: ApiClient, options: &WaitOptions) -> ApiClient {
-    match options
-        .timeout
-        .and_then(|time| Instant::now().checked_add(time))
-    {
+    // One look is always taken.
+    let time = options.timeout.map(|time| time.max(ONE_LOOK));
+    match time.and_then(|time| Instant::now().checked_add(time)) {
         Some(end) => server.until(end),
         None => server,
     }

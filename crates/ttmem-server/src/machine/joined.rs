@@ -17,7 +17,7 @@ use ttmem_api::{
 };
 use ttmem_event::Class;
 use ttmem_host::shm::{Content, SOURCE, SharedMemory};
-use ttmem_host::{Liveness, Selector, Unread};
+use ttmem_host::{Liveness, Person, Selector, Unread};
 use ttmem_ledger::{Audience, ProcessView, View};
 
 /// More processes than devices are ever shared by; the machine's own limits are higher.
@@ -30,10 +30,8 @@ pub(crate) struct Joined {
     matches: Matches,
     stale: Option<Duration>,
     users: Vec<User>,
-    /// By file: the difference to what attached processes report.
-    differences: HashMap<usize, UpstreamDifference>,
-    /// By file: what processes that run and are not attached have.
-    not_attached: HashMap<usize, UpstreamBytes>,
+    /// By file: what is believed of it.
+    met: HashMap<usize, Met>,
 }
 
 /// A process that the machine speaks of, and on which devices of the view.
@@ -53,8 +51,7 @@ impl Joined {
             matches,
             looked,
             users: Vec::new(),
-            differences: HashMap::new(),
-            not_attached: HashMap::new(),
+            met: HashMap::new(),
         };
         if joined.stale.is_none() {
             joined.meet_users(view);
@@ -180,7 +177,8 @@ impl Joined {
         let found = &self.files()[file];
         let content = found.content.as_ref();
         let region = content.map(|content| &content.region);
-        let difference = self.differences.get(&file).copied();
+        let met = self.met.get(&file);
+        let difference = met.and_then(|met| met.difference);
         Upstream {
             source: SOURCE.to_owned(),
             id: HexId(found.id),
@@ -192,16 +190,12 @@ impl Joined {
                 .ok()
                 .filter(|region| region.last_update_nanos > 0)
                 .map(|region| Timestamp::from_unix_nanos(region.last_update_nanos)),
-            bytes: region.ok().map(|region| figures::bytes(&region.totals)),
-            left_behind: content
-                .ok()
-                .map(|content| figures::bytes(&content.left_behind())),
-            not_attached: content
-                .ok()
-                .map(|_content| self.not_attached.get(&file).copied().unwrap_or_default()),
+            bytes: met.and_then(|met| met.bytes),
+            left_behind: met.map(|met| met.left_behind),
+            not_attached: met.map(|met| met.not_attached),
             difference,
             difference_text: difference.as_ref().and_then(difference_text),
-            doubts: doubts(content.ok()),
+            doubts: doubts(content.ok(), met),
         }
     }
 
@@ -235,16 +229,14 @@ impl Joined {
             };
             let device = of_files.get(&file).copied();
             let met = meeting.counted(sample, (found, content), device);
-            self.not_attached.insert(file, met.not_attached);
-            self.differences
-                .extend(met.difference.map(|difference| (file, difference)));
+            self.met.insert(file, met);
         }
         self.users = meeting.finish();
     }
 }
 
-/// What a file says that does not agree with itself.
-fn doubts(content: Option<&Content>) -> Vec<String> {
+/// What a file says that does not agree with itself, or that its writer cannot know.
+fn doubts(content: Option<&Content>, met: Option<&Met>) -> Vec<String> {
     let Some(content) = content else {
         return Vec::new();
     };
@@ -252,7 +244,8 @@ fn doubts(content: Option<&Content>) -> Vec<String> {
         .is_changing
         .then(|| "it changed while it was read".to_owned());
     let doubts = content.region.doubts.iter().map(ToString::to_string);
-    doubts.chain(changing).collect()
+    let met = met.into_iter().flat_map(|met| met.doubts.iter().cloned());
+    doubts.chain(changing).chain(met).collect()
 }
 
 /// The processes that report, by pid.
@@ -269,16 +262,101 @@ fn attached(view: &View) -> HashMap<u32, Vec<&ProcessView>> {
 /// Gathers what several files say of the same processes.
 struct Meeting<'a> {
     view: &'a View,
-    /// By pid; those that are gone are others than those that run under the same.
-    users: BTreeMap<(i32, bool), User>,
+    users: BTreeMap<UserKey, User>,
     reported: HashMap<u32, Vec<&'a ProcessView>>,
 }
 
-/// What the processes of one file come to.
-#[derive(Default)]
+/// A pid; one that is gone is another than one that runs under the same, and what it left is its file's owner's.
+type UserKey = (i32, Option<Option<u32>>);
+
+/// What is believed of one file.
+#[derive(Debug, Default)]
 struct Met {
+    /// Everything that it counts, without what is not believed; none if that cannot be.
+    bytes: Option<UpstreamBytes>,
+    left_behind: UpstreamBytes,
     not_attached: UpstreamBytes,
     difference: Option<UpstreamDifference>,
+    doubts: Vec<String>,
+}
+
+/// Slots that are not believed.
+#[derive(Default)]
+struct Disbelieved {
+    of_others: usize,
+    too_large: usize,
+    bytes: UpstreamBytes,
+}
+
+impl Disbelieved {
+    fn doubts(&self, owner: Option<u32>) -> Vec<String> {
+        let slots = |count: usize| format!("{count} slot{}", if count == 1 { "" } else { "s" });
+        let owner = owner.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
+        let mut doubts = Vec::new();
+        if self.of_others > 0 {
+            let slots = slots(self.of_others);
+            doubts.push(format!(
+                "{slots} not counted: written by another user ({owner}) than the process's"
+            ));
+        }
+        if self.too_large > 0 {
+            let slots = slots(self.too_large);
+            doubts.push(format!("{slots} not counted: more than the device has"));
+        }
+        doubts
+    }
+}
+
+/// The most that a file of a device can count, where that is known.
+#[derive(Clone, Copy, Default)]
+struct Most {
+    dram: Option<u64>,
+    l1: Option<u64>,
+}
+
+impl Most {
+    /// A process may divide the memory otherwise than the one that reported it: the regions are taken together.
+    fn of(view: &View, device: Option<usize>, content: &Content) -> Self {
+        let Some(device) = device else {
+            return Self::default();
+        };
+        let capacities = &view.devices[device].facts.capacities;
+        let bytes = |class: Class| {
+            let capacity = capacities[class.index()];
+            capacity.map(|capacity| capacity.total_bytes())
+        };
+        // Before a file was one chip's, it counted for the chips behind it, too.
+        let chips = u64::try_from(content.region.chips.len().max(1)).unwrap_or(u64::MAX);
+        let both = |one: Class, other: Class| {
+            let sum = bytes(one)?.saturating_add(bytes(other).unwrap_or(0));
+            Some(sum.saturating_mul(chips))
+        };
+        Self {
+            dram: both(Class::Dram, Class::Trace),
+            l1: both(Class::L1, Class::L1Small),
+        }
+    }
+
+    /// The class of which there cannot be so much. Circular buffers are counted with programs that do not run.
+    fn exceeded(self, bytes: &UpstreamBytes) -> Option<(&'static str, u64)> {
+        let parts = [
+            ("DRAM", bytes.dram, self.dram),
+            ("TRACE", bytes.trace, self.dram),
+            ("L1", bytes.l1, self.l1),
+            ("L1_SMALL", bytes.l1_small, self.l1),
+        ];
+        let exceeded = |(class, bytes, most): (_, u64, Option<u64>)| {
+            most.filter(|most| bytes > *most)
+                .map(|_most| (class, bytes))
+        };
+        parts.into_iter().find_map(exceeded)
+    }
+}
+
+/// Whether a file's owner can tell what a process has: TT-Metal makes the file writable to its owner only, so
+/// nobody else's process is ever counted in it. What a dead process left is the owner's, whoever it was.
+fn is_believed(owner: Option<u32>, is_gone: bool, user: Option<u32>) -> bool {
+    owner == Some(0) || is_gone || (owner.is_some() && owner == user)
 }
 
 impl Meeting<'_> {
@@ -300,7 +378,7 @@ impl Meeting<'_> {
             Some(uid) => audience.may_see(Some(uid)),
             None => audience == Audience::Everything,
         };
-        let key = (pid, is_gone);
+        let key = (pid, is_gone.then_some(uid));
         let user = self.users.entry(key).or_insert_with(|| User {
             shown: DeviceUser {
                 pid: u32::try_from(pid).ok().filter(|pid| *pid > 0),
@@ -328,6 +406,8 @@ impl Meeting<'_> {
         device: Option<usize>,
     ) -> Met {
         let mut met = Met::default();
+        let mut disbelieved = Disbelieved::default();
+        let most = Most::of(self.view, device, content);
         let slots = content.region.processes.iter().zip(&content.liveness);
         for (slot, liveness) in slots.filter(|(slot, _state)| slot.pid > 0) {
             let state = match liveness {
@@ -337,15 +417,26 @@ impl Meeting<'_> {
                 Liveness::Unknown(_) => "unknown",
             };
             let is_gone = matches!(state, "dead" | "reused");
+            let bytes = figures::bytes(&slot.bytes);
             // What is left of a process belongs to whom the file does.
             let person = sample.people.get(&slot.pid).filter(|_person| !is_gone);
+            let is_of_other = !is_believed(file.owner, is_gone, self.user_of(slot.pid, person));
+            let is_too_large = most.exceeded(&bytes).is_some();
+            if is_of_other || is_too_large {
+                disbelieved.bytes = disbelieved.bytes.plus(bytes);
+                disbelieved.of_others += usize::from(is_of_other);
+                disbelieved.too_large += usize::from(!is_of_other);
+                continue;
+            }
             let uid = person.map_or(file.owner, |person| person.uid);
             let name = person.and_then(|person| person.name.as_deref());
             let name = name.unwrap_or(&slot.name);
-            let bytes = figures::bytes(&slot.bytes);
             let difference = device.and_then(|device| self.difference(slot.pid, device, bytes));
             let view = self.view;
             let user = self.user(slot.pid, state, (Some(name), uid));
+            if is_gone {
+                met.left_behind = met.left_behind.plus(bytes);
+            }
             if user.shown.is_not_attached() {
                 met.not_attached = met.not_attached.plus(bytes);
             }
@@ -360,7 +451,23 @@ impl Meeting<'_> {
                 used.difference = difference;
             }
         }
+        met.doubts = disbelieved.doubts(file.owner);
+        let bytes = without(figures::bytes(&content.region.totals), disbelieved.bytes);
+        match most.exceeded(&bytes) {
+            None => met.bytes = Some(bytes),
+            Some((class, bytes)) => met.doubts.push(format!(
+                "{class}: {bytes} B in all, which is more than the device has"
+            )),
+        }
         met
+    }
+
+    /// Whose a process is: of one that is attached the kernel told, of others procfs does.
+    fn user_of(&self, pid: i32, person: Option<&Person>) -> Option<u32> {
+        let attached = u32::try_from(pid).ok();
+        let attached = attached.and_then(|pid| self.reported.get(&pid)?.first());
+        let attached = attached.map(|process| process.facts.identity.uid);
+        attached.or_else(|| person.and_then(|person| person.uid))
     }
 
     /// What counters have more than an attached process reports on a device: requested bytes, which both know.
@@ -427,6 +534,17 @@ impl User {
             devices: devices.map(|(_device, used)| used.clone()).collect(),
             ..self.shown.clone()
         }
+    }
+}
+
+/// What is left of a file's sums.
+fn without(all: UpstreamBytes, some: UpstreamBytes) -> UpstreamBytes {
+    UpstreamBytes {
+        dram: all.dram.saturating_sub(some.dram),
+        l1: all.l1.saturating_sub(some.l1),
+        l1_small: all.l1_small.saturating_sub(some.l1_small),
+        trace: all.trace.saturating_sub(some.trace),
+        cb: all.cb.saturating_sub(some.cb),
     }
 }
 

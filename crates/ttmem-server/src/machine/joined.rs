@@ -16,12 +16,18 @@ use ttmem_api::{
     UpstreamDifference, UsedDevice, size_text,
 };
 use ttmem_event::Class;
-use ttmem_host::shm::{Content, SOURCE, SharedMemory};
+use ttmem_host::shm::{Content, LeftOut, SOURCE, SharedMemory};
 use ttmem_host::{Liveness, Person, Selector, Unread};
 use ttmem_ledger::{Audience, ProcessView, View};
 
 /// More processes than devices are ever shared by; the machine's own limits are higher.
 const MAX_USERS: usize = 4096;
+
+/// Processes that are gone and listed per file; the bytes of all of them are counted.
+const MAX_GONE_OF_FILE: usize = 16;
+
+/// Owners of files that were not read and are named.
+const MAX_NAMED_OWNERS: usize = 8;
 
 /// What the machine says, for the readers of one view.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ pub(crate) struct Joined {
     matches: Matches,
     stale: Option<Duration>,
     users: Vec<User>,
+    /// Processes that are not listed.
+    users_left_out: usize,
     /// By file: what is believed of it.
     met: HashMap<usize, Met>,
 }
@@ -38,6 +46,8 @@ pub(crate) struct Joined {
 #[derive(Debug)]
 struct User {
     shown: DeviceUser,
+    /// Whether the driver says that it has a device open.
+    is_holder: bool,
     devices: BTreeMap<usize, UsedDevice>,
 }
 
@@ -51,6 +61,7 @@ impl Joined {
             matches,
             looked,
             users: Vec::new(),
+            users_left_out: 0,
             met: HashMap::new(),
         };
         if joined.stale.is_none() {
@@ -156,6 +167,18 @@ impl Joined {
             sample.devices.as_ref().err(),
         ));
         errors.extend(failed("TT-Metal's counters", sample.regions.as_ref().err()));
+        errors.extend(files_left_out(&sample.left_out));
+        if self.users_left_out > 0 {
+            let count = self.users_left_out;
+            let many = if count == 1 {
+                "process is"
+            } else {
+                "processes are"
+            };
+            errors.push(format!(
+                "{count} {many} left out, those that are gone first"
+            ));
+        }
         let cards = sample.devices.as_deref().unwrap_or_default();
         for card in cards.iter().filter(|card| card.is_detached()) {
             let ordinal = card.ordinal;
@@ -203,6 +226,7 @@ impl Joined {
         let mut meeting = Meeting {
             view,
             users: BTreeMap::new(),
+            left_out: 0,
             reported: attached(view),
         };
         let sample = &self.looked.sample;
@@ -213,6 +237,7 @@ impl Joined {
                 let name = holder.name.as_deref();
                 let (name, uid) = (name, person.and_then(|person| person.uid));
                 let user = meeting.user(holder.pid, "alive", (name, uid));
+                user.is_holder = true;
                 for device in &devices {
                     user.device(view, *device).descriptors = Some(holder.descriptors);
                 }
@@ -231,7 +256,7 @@ impl Joined {
             let met = meeting.counted(sample, (found, content), device);
             self.met.insert(file, met);
         }
-        self.users = meeting.finish();
+        (self.users, self.users_left_out) = meeting.finish();
     }
 }
 
@@ -246,6 +271,32 @@ fn doubts(content: Option<&Content>, met: Option<&Met>) -> Vec<String> {
     let doubts = content.region.doubts.iter().map(ToString::to_string);
     let met = met.into_iter().flat_map(|met| met.doubts.iter().cloned());
     doubts.chain(changing).chain(met).collect()
+}
+
+/// Whose files were not read: the first few, and the others together.
+fn files_left_out(left_out: &[LeftOut]) -> Vec<String> {
+    let told = |files: usize, owner: String| match files {
+        1 => format!("TT-Metal's counters: 1 file of {owner} was not read"),
+        _ => format!("TT-Metal's counters: {files} files of {owner} were not read"),
+    };
+    let mut errors = Vec::new();
+    let mut of_others = 0;
+    for (place, cut) in left_out.iter().enumerate() {
+        match *cut {
+            LeftOut::Of { owner, files } if place < MAX_NAMED_OWNERS => {
+                errors.push(told(files, format!("user {owner}")));
+            }
+            LeftOut::Of { files, .. } | LeftOut::OfOthers { files } => of_others += files,
+            LeftOut::Unlisted { most } => errors.push(format!(
+                "TT-Metal's counters: /dev/shm has more than {most} entries, so that only files of \
+                 known chips were looked for"
+            )),
+        }
+    }
+    if of_others > 0 {
+        errors.push(told(of_others, "other users".to_owned()));
+    }
+    errors
 }
 
 /// The processes that report, by pid.
@@ -263,6 +314,8 @@ fn attached(view: &View) -> HashMap<u32, Vec<&ProcessView>> {
 struct Meeting<'a> {
     view: &'a View,
     users: BTreeMap<UserKey, User>,
+    /// Processes that are gone and that are not kept.
+    left_out: usize,
     reported: HashMap<u32, Vec<&'a ProcessView>>,
 }
 
@@ -353,12 +406,6 @@ impl Most {
     }
 }
 
-/// Whether a file's owner can tell what a process has: TT-Metal makes the file writable to its owner only, so
-/// nobody else's process is ever counted in it. What a dead process left is the owner's, whoever it was.
-fn is_believed(owner: Option<u32>, is_gone: bool, user: Option<u32>) -> bool {
-    owner == Some(0) || is_gone || (owner.is_some() && owner == user)
-}
-
 impl Meeting<'_> {
     fn user(
         &mut self,
@@ -390,6 +437,7 @@ impl Meeting<'_> {
                 devices: Vec::new(),
                 difference_text: None,
             },
+            is_holder: false,
             devices: BTreeMap::new(),
         });
         if user.shown.name.is_none() && is_shown {
@@ -407,6 +455,7 @@ impl Meeting<'_> {
     ) -> Met {
         let mut met = Met::default();
         let mut disbelieved = Disbelieved::default();
+        let mut gone = 0;
         let most = Most::of(self.view, device, content);
         let slots = content.region.processes.iter().zip(&content.liveness);
         for (slot, liveness) in slots.filter(|(slot, _state)| slot.pid > 0) {
@@ -420,7 +469,7 @@ impl Meeting<'_> {
             let bytes = figures::bytes(&slot.bytes);
             // What is left of a process belongs to whom the file does.
             let person = sample.people.get(&slot.pid).filter(|_person| !is_gone);
-            let is_of_other = !is_believed(file.owner, is_gone, self.user_of(slot.pid, person));
+            let is_of_other = !is_gone && !file.may_count(self.user_of(slot.pid, person));
             let is_too_large = most.exceeded(&bytes).is_some();
             if is_of_other || is_too_large {
                 disbelieved.bytes = disbelieved.bytes.plus(bytes);
@@ -431,12 +480,17 @@ impl Meeting<'_> {
             let uid = person.map_or(file.owner, |person| person.uid);
             let name = person.and_then(|person| person.name.as_deref());
             let name = name.unwrap_or(&slot.name);
+            if is_gone {
+                met.left_behind = met.left_behind.plus(bytes);
+                gone += 1;
+                if gone > MAX_GONE_OF_FILE {
+                    self.left_out += 1;
+                    continue;
+                }
+            }
             let difference = device.and_then(|device| self.difference(slot.pid, device, bytes));
             let view = self.view;
             let user = self.user(slot.pid, state, (Some(name), uid));
-            if is_gone {
-                met.left_behind = met.left_behind.plus(bytes);
-            }
             if user.shown.is_not_attached() {
                 met.not_attached = met.not_attached.plus(bytes);
             }
@@ -499,20 +553,36 @@ impl Meeting<'_> {
         })
     }
 
-    fn finish(self) -> Vec<User> {
-        let users = self.users.into_values().take(MAX_USERS);
-        users
-            .map(|mut user| {
-                let of_devices = user.devices.values().filter_map(|used| used.difference);
-                let sum = of_devices.reduce(added);
-                user.shown.difference_text = sum.as_ref().and_then(difference_text);
-                user
-            })
-            .collect()
+    /// The users by pid, and how many are left out.
+    fn finish(self) -> (Vec<User>, usize) {
+        let left_out = self.left_out + self.users.len().saturating_sub(MAX_USERS);
+        let mut users: Vec<(UserKey, User)> = self.users.into_iter().collect();
+        if users.len() > MAX_USERS {
+            users.sort_by_key(|(key, user)| (user.rank(), *key));
+            users.truncate(MAX_USERS);
+            users.sort_by_key(|(key, _user)| *key);
+        }
+        let users = users.into_iter().map(|(_key, mut user)| {
+            let of_devices = user.devices.values().filter_map(|used| used.difference);
+            let sum = of_devices.reduce(added);
+            user.shown.difference_text = sum.as_ref().and_then(difference_text);
+            user
+        });
+        (users.collect(), left_out)
     }
 }
 
 impl User {
+    /// Who is listed first where there are too many: those that the driver or they themselves tell of, before those
+    /// of whom a file does.
+    fn rank(&self) -> u8 {
+        match self.shown.state.as_str() {
+            _ if self.is_holder || self.shown.attached => 0,
+            "dead" | "reused" => 2,
+            _ => 1,
+        }
+    }
+
     fn device(&mut self, view: &View, index: usize) -> &mut UsedDevice {
         self.devices.entry(index).or_insert_with(|| {
             let (id, unique_id, scope) = identity(&view.devices[index]);

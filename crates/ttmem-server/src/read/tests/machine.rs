@@ -6,9 +6,9 @@ use crate::hardware::devices_of_chips;
 use std::time::{Duration, Instant};
 use ttmem_api::{Device, DeviceUser, HexId, Snapshot};
 use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
-use ttmem_host::shm::{Bytes, SharedMemory};
+use ttmem_host::shm::{Bytes, LeftOut, ProcessFigures, SharedMemory};
 use ttmem_host::tree::{Card, Tree, blackholes, galaxy, wormholes};
-use ttmem_host::{Reader, Sample, Watch};
+use ttmem_host::{Liveness, Reader, Sample, Watch};
 
 const MIB: u64 = 1 << 20;
 
@@ -523,4 +523,95 @@ fn more_than_the_device_has_is_a_doubt_and_no_figure() {
     let upstream = seen.devices[0].upstream.as_ref().unwrap();
     assert_eq!(upstream.bytes, None);
     assert!(upstream.doubts[0].ends_with("more than the device has"));
+}
+
+#[test]
+fn a_file_without_figures_takes_no_other_files_place() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(41, "python", 10);
+    let serial = 0x0100_0140_0000_0000;
+    tree.count(&region(4, serial, 0, vec![slot(41, "python", MIB)]));
+    let found = |tree: &Tree| {
+        let mut sample = look(tree);
+        let files = sample.regions.as_mut().unwrap();
+        for file in files.iter_mut().filter(|file| file.id != serial) {
+            file.owner = Some(65_534);
+        }
+        let seen = snapshot(knowing(&sample), sample);
+        let upstream = seen.devices[0].upstream.clone().unwrap();
+        (upstream.matched_by.unwrap(), upstream.bytes.unwrap().dram)
+    };
+    let own = ("board".to_owned(), MIB);
+    assert_eq!(found(&tree), own);
+    let name = format!("dev/shm/tt_device_{ASIC}_memory");
+    tree.put(&name, "");
+    assert_eq!(found(&tree), own, "an empty file");
+    tree.count(&region(4, ASIC, 0, Vec::new()));
+    assert_eq!(found(&tree), own, "one that counts for nobody");
+    tree.count(&region(4, ASIC, 0, vec![slot(41, "python", 7)]));
+    assert_eq!(
+        found(&tree),
+        own,
+        "one that counts for somebody else's process"
+    );
+    tree.count(&region(4, serial << 5, 0, Vec::new()));
+    assert_eq!(found(&tree), own, "another one of the same board");
+}
+
+#[test]
+fn files_that_were_not_read_are_told() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    for id in 0..70 {
+        tree.count(&region(4, id + 1, 77, Vec::new()));
+    }
+    let owner = rustix::process::geteuid().as_raw();
+    let told = format!("TT-Metal's counters: 6 files of user {owner} were not read");
+    assert_eq!(unattached(&tree).machine.unwrap().errors, [told]);
+    let mut sample = look(&tree);
+    let cut = |owner| LeftOut::Of { owner, files: 1 };
+    sample.left_out = (1..=1000).map(cut).collect();
+    let errors = snapshot(knowing(&sample), sample).machine.unwrap().errors;
+    assert_eq!(errors.len(), 9);
+    let rest = "TT-Metal's counters: 992 files of other users were not read";
+    assert_eq!(errors[8], rest);
+}
+
+#[test]
+fn dead_processes_of_counters_hide_nobody_who_has_a_device_open() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    for pid in [50_000, 60_000] {
+        tree.process(pid, "python", 10);
+    }
+    tree.put("proc/driver/tenstorrent/0/pids", "50000\n");
+    tree.count(&region(4, ASIC, 0, vec![slot(60_000, "python", MIB)]));
+    let mut sample = look(&tree);
+    let mut files = sample.regions.clone().unwrap();
+    // Users of a namespace of one's own: each has files with dead processes of low numbers.
+    for owner in 0..300 {
+        let mut file = files[0].clone();
+        (file.id, file.owner) = (owner + 1, Some(100_000 + u32::try_from(owner).unwrap()));
+        let content = file.content.as_mut().unwrap();
+        let slot = content.region.processes[0].clone();
+        let dead = (1..=64).map(|pid| ProcessFigures {
+            pid,
+            ..slot.clone()
+        });
+        content.region.processes = dead.collect();
+        content.region.device_id = 77;
+        content.liveness = vec![Liveness::Dead; 64];
+        files.push(file);
+    }
+    sample.regions = Ok(files);
+    let seen = snapshot(knowing(&sample), sample);
+    for pid in [50_000, 60_000] {
+        assert_eq!(of_pid(&seen, pid).state, "alive");
+    }
+    let machine = seen.machine.as_ref().unwrap();
+    assert_eq!(machine.processes.len(), 4096);
+    let left_out = 2 + 300 * 64 - 4096;
+    let told = format!("{left_out} processes are left out, those that are gone first");
+    assert_eq!(machine.errors, [told]);
+    // The bytes of all are counted.
+    let left_behind = machine.unmatched[0].left_behind.unwrap();
+    assert_eq!(left_behind.dram, 64 * MIB);
 }

@@ -8,6 +8,7 @@ use crate::holders::{Holder, holders_in, holders_path, names_of};
 use crate::names::Bdf;
 use crate::roots::Roots;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 use ttmem_event::catalogue::{Arch, BoardKind};
@@ -20,6 +21,14 @@ const MOST_DEVICES: usize = 256;
 
 /// Longer texts are no values.
 const LONGEST_VALUE: usize = 128;
+
+/// What a sensor of a card can have measured, with much room: millidegrees, millivolts, milliamperes, microwatts and
+/// revolutions per minute. Firmware that is broken or half up says anything.
+const TEMPERATURES: RangeInclusive<i64> = -100_000..=250_000;
+const VOLTAGES: RangeInclusive<i64> = 0..=100_000;
+const CURRENTS: RangeInclusive<i64> = 0..=10_000_000;
+const POWERS: RangeInclusive<i64> = 0..=10_000_000_000;
+const FANS: RangeInclusive<i64> = 0..=200_000;
 
 /// Files of the class entry, of the PCI device and of hwmon: those that say what a card is, and those that change.
 const CLASS_IDENTITY: &[&str] = &["tt_card_type", "tt_serial", "tt_asic_id"];
@@ -335,15 +344,15 @@ impl Values {
                 max_width: self.number("max_link_width"),
             },
             sensors: Sensors {
-                temperature_millidegrees: self.number("temp1_input"),
-                temperature_limit_millidegrees: self.number("temp1_max"),
-                voltage_millivolts: self.number("in0_input"),
-                voltage_limit_millivolts: self.number("in0_max"),
-                current_milliamperes: self.number("curr1_input"),
-                current_limit_milliamperes: self.number("curr1_max"),
-                power_microwatts: self.number("power1_input"),
-                power_limit_microwatts: self.number("power1_max"),
-                fan_rpm: self.number("fan1_input"),
+                temperature_millidegrees: self.sensor("temp1_input", TEMPERATURES),
+                temperature_limit_millidegrees: self.sensor("temp1_max", TEMPERATURES),
+                voltage_millivolts: self.sensor("in0_input", VOLTAGES),
+                voltage_limit_millivolts: self.sensor("in0_max", VOLTAGES),
+                current_milliamperes: self.sensor("curr1_input", CURRENTS),
+                current_limit_milliamperes: self.sensor("curr1_max", CURRENTS),
+                power_microwatts: self.sensor("power1_input", POWERS),
+                power_limit_microwatts: self.sensor("power1_max", POWERS),
+                fan_rpm: self.sensor("fan1_input", FANS),
             },
             holders,
         }
@@ -364,6 +373,15 @@ impl Values {
     fn number<T: FromStr>(&self, name: &str) -> Reading<T> {
         let text = self.text(name)?;
         text.parse().map_err(|_none| malformed(&text))
+    }
+
+    /// A number of a sensor; one that no sensor can have measured is none.
+    fn sensor(&self, name: &str, possible: RangeInclusive<i64>) -> Reading<i64> {
+        let value = self.number(name)?;
+        let is_possible = possible.contains(&value);
+        is_possible
+            .then_some(value)
+            .ok_or_else(|| malformed(&value.to_string()))
     }
 
     /// Sixteen hexadecimal digits without a prefix.

@@ -168,7 +168,7 @@ impl Source for Kernel {
 
 /// The text of a regular file, at most so much of it.
 fn text(path: &Path) -> io::Result<String> {
-    let bytes = bytes(path, OFlags::empty(), LONGEST_TEXT)?;
+    let (bytes, _owner) = bytes(path, OFlags::empty(), LONGEST_TEXT)?;
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
@@ -187,8 +187,8 @@ fn value(folder: &Folder, name: &str) -> io::Result<String> {
     Ok(text.trim_end().to_owned())
 }
 
-/// What a regular file has, at most `longest`; opening it neither waits nor takes a terminal.
-pub(crate) fn bytes(path: &Path, flags: OFlags, longest: usize) -> io::Result<Vec<u8>> {
+/// What a regular file has, at most `longest`, and whose it is; opening it neither waits nor takes a terminal.
+pub(crate) fn bytes(path: &Path, flags: OFlags, longest: usize) -> io::Result<(Vec<u8>, u32)> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open(path, flags, Mode::empty())?;
     let about = fstat(&file)?;
@@ -208,7 +208,7 @@ pub(crate) fn bytes(path: &Path, flags: OFlags, longest: usize) -> io::Result<Ve
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(found)
+    Ok((found, about.st_uid))
 }
 
 /// What a thread is asked for at once, and how far it is.

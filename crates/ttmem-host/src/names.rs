@@ -108,6 +108,25 @@ pub struct Chip {
 }
 
 impl Chip {
+    /// Its place on its board, as it is in the numbers that TT-Metal makes of both.
+    #[must_use]
+    pub fn place_on_board(&self) -> u64 {
+        match self.tray {
+            Some(place) => u64::from(place.tray) << 4 | u64::from(place.chip),
+            None => u64::from(self.is_remote),
+        }
+    }
+
+    /// The numbers that TT-Metal may give the file of its counters: its own, and those made of its board.
+    pub(crate) fn counter_ids(&self) -> impl Iterator<Item = u64> + use<> {
+        let place = self.place_on_board();
+        let serial = self.serial;
+        let of_board = serial.map(|serial| [serial, serial << 5 | place, serial << 8 | place]);
+        self.asic_id
+            .into_iter()
+            .chain(of_board.into_iter().flatten())
+    }
+
     /// The name below `/dev/tenstorrent/by-id`.
     #[must_use]
     pub fn by_id(&self) -> Option<String> {

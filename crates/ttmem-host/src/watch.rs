@@ -4,8 +4,9 @@ use crate::device::{Cards, Device};
 use crate::files::{Reader, Reading};
 use crate::holders::names_of;
 use crate::names::{Chip, chips};
+use crate::processes::Liveness;
 use crate::roots::Roots;
-use crate::shm::{self, SharedMemory};
+use crate::shm::{self, LeftOut, SharedMemory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who a process is.
@@ -26,6 +27,8 @@ pub struct Sample {
     pub chips: Vec<Chip>,
     /// TT-Metal's counters.
     pub regions: Reading<Vec<SharedMemory>>,
+    /// Files of such counters that were not read.
+    pub left_out: Vec<LeftOut>,
     /// The processes that have a device open or a place in the counters, those that are there.
     pub people: BTreeMap<i32, Person>,
     /// How many reads hang.
@@ -59,16 +62,22 @@ impl Watch {
     /// Looks at everything.
     pub fn look(&mut self) -> Sample {
         let devices = self.cards.look(&self.roots, &mut self.reader);
-        let regions = shm::files(&self.roots, &mut self.reader);
+        let chips = chips(devices.as_deref().unwrap_or_default());
+        let known = chips.iter().flat_map(Chip::counter_ids).collect();
+        let (regions, left_out) = match shm::look(&self.roots, &mut self.reader, known) {
+            Ok(found) => (Ok(found.files), found.left_out),
+            Err(error) => (Err(error), Vec::new()),
+        };
         let cards = devices.as_deref().unwrap_or_default();
         let pids = pids(cards, regions.as_deref().unwrap_or_default());
         let people = self.people(pids);
         Sample {
-            chips: chips(cards),
+            chips,
             people,
             stuck: self.reader.stuck(),
             devices,
             regions,
+            left_out,
         }
     }
 
@@ -89,12 +98,13 @@ impl Watch {
     }
 }
 
-/// The processes that a machine speaks of.
+/// The processes that a machine speaks of, without those of counters that are gone.
 fn pids(devices: &[Device], regions: &[SharedMemory]) -> BTreeSet<i32> {
     let holders = devices.iter().flat_map(|device| device.holders.iter());
     let holders = holders.flatten().map(|holder| holder.pid);
     let contents = regions.iter().filter_map(|file| file.content.as_ref().ok());
-    let counted = contents.flat_map(|content| &content.region.processes);
-    let counted = counted.map(|process| process.pid);
+    let slots = contents.flat_map(|content| content.region.processes.iter().zip(&content.liveness));
+    let there = slots.filter(|(_process, state)| **state != Liveness::Dead);
+    let counted = there.map(|(process, _state)| process.pid);
     holders.chain(counted).filter(|pid| *pid > 0).collect()
 }

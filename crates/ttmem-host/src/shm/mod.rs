@@ -6,24 +6,25 @@
 
 mod layout;
 mod limits;
+mod listing;
 
 pub use layout::{Bytes, ChipFigures, Doubt, ProcessFigures, RefuseRegion, Region};
 pub use limits::{LIMITS, Limit, SOURCE};
+pub use listing::LeftOut;
 
 pub(crate) use layout::LONGEST;
 
 use crate::files::{Reader, Reading, Unread, bytes};
 use crate::processes::{Liveness, Processes};
 use crate::roots::Roots;
+use listing::{Listing, MOST_ENTRIES};
 use rustix::fs::OFlags;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "tt_device_";
 const SUFFIX: &str = "_memory";
-
-/// More files of this kind are not read: a machine has as many as chips.
-const MOST_FILES: usize = 1024;
 
 /// How often a file is read again that changes under the reader.
 const ATTEMPTS: u32 = 8;
@@ -38,6 +39,15 @@ pub struct SharedMemory {
     pub owner: Option<u32>,
     /// What it says, or why that is not told.
     pub content: Result<Content, ReadRegionError>,
+}
+
+impl SharedMemory {
+    /// Whether its owner can tell what a process of a user has: TT-Metal makes the file writable to its owner
+    /// only, so that no process of others is counted in it, but for what root does.
+    #[must_use]
+    pub fn may_count(&self, user: Option<u32>) -> bool {
+        self.owner == Some(0) || (self.owner.is_some() && self.owner == user)
+    }
 }
 
 /// What a file says.
@@ -85,33 +95,41 @@ impl From<Unread> for ReadRegionError {
     }
 }
 
+/// The files of this kind, and how many there were more.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// By id.
+    pub files: Vec<SharedMemory>,
+    pub left_out: Vec<LeftOut>,
+}
+
 /// Every file of this kind, by id, with the processes looked up.
 pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
+    look(roots, reader, BTreeSet::new()).map(|found| found.files)
+}
+
+/// The files of this kind, with the processes looked up; of each owner a bounded number. Those of some numbers are
+/// found however many entries the folder has.
+pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading<Files> {
     let folder = roots.path(FOLDER);
-    let names = reader.names(folder.clone())?;
-    let mut found: Vec<(u64, PathBuf)> = names
-        .iter()
-        .filter_map(|name| Some((id_of(name)?, folder.join(name))))
-        .take(MOST_FILES)
-        .collect();
-    found.sort();
-    let content = |(id, path): &(u64, PathBuf)| {
-        let (id, own) = (*id, path.clone());
-        let found = reader.within(path, move || read(&own, id));
-        found.unwrap_or_else(|error| Err(error.into()))
-    };
-    let contents: Vec<_> = found.iter().map(content).collect();
-    let regions = contents.iter().flatten();
+    let own = folder.clone();
+    let listing = reader.within(&folder, move || Listing::of(&own, &known, MOST_ENTRIES))??;
+    let (chosen, left_out) = listing.chosen();
+    let mut found = Vec::new();
+    for (owner, ids) in chosen {
+        found.extend(read_all(reader, &folder, owner, ids));
+    }
+    found.sort_by_key(|file| file.id);
+    let regions = found.iter().filter_map(|file| file.content.as_ref().ok());
     let pids = regions.flat_map(|(region, _is_changing)| &region.processes);
+    let pids = pids.map(|process| process.pid).filter(|pid| *pid > 0);
     let mut processes = Processes::new(roots, reader);
-    processes.read(reader, &pids.map(|process| process.pid).collect());
-    let owners = reader.owners(found.iter().map(|(_id, path)| path.clone()).collect());
-    let files = found.into_iter().zip(contents.into_iter().zip(owners));
-    let files = files.map(|((id, path), (content, owner))| SharedMemory {
-        path,
-        id,
-        owner: owner.ok(),
-        content: content.map(|(region, is_changing)| {
+    processes.read(reader, &pids.collect());
+    let files = found.into_iter().map(|file| SharedMemory {
+        path: file.path,
+        id: file.id,
+        owner: Some(file.owner),
+        content: file.content.map(|(region, is_changing)| {
             let slots = region.processes.iter();
             let liveness =
                 slots.map(|process| processes.liveness(process.pid, process.last_update_nanos));
@@ -122,7 +140,57 @@ pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
             }
         }),
     });
-    Ok(files.collect())
+    Ok(Files {
+        files: files.collect(),
+        left_out,
+    })
+}
+
+/// A file that was read, before its processes are looked up.
+struct ReadFile {
+    path: PathBuf,
+    id: u64,
+    owner: u32,
+    content: Result<(Region, bool), ReadRegionError>,
+}
+
+/// All files of one owner, by one thread: one that hangs costs the others of its owner only.
+fn read_all(reader: &mut Reader, folder: &Path, owner: u32, ids: Vec<u64>) -> Vec<ReadFile> {
+    let path = |id: u64| folder.join(name_of(id));
+    let paths: Vec<(u64, PathBuf)> = ids.into_iter().map(|id| (id, path(id))).collect();
+    let Some((_id, first)) = paths.first() else {
+        return Vec::new();
+    };
+    let own = paths.clone();
+    let read = reader.within(first, move || {
+        let files = own.into_iter();
+        let files = files.map(|(id, path)| {
+            let (found, content) = read_owned(&path, id);
+            // Another may have come in its place since the folder was listed.
+            let owner = found.unwrap_or(owner);
+            ReadFile {
+                path,
+                id,
+                owner,
+                content,
+            }
+        });
+        files.collect()
+    });
+    read.unwrap_or_else(|error| {
+        let files = paths.into_iter();
+        let unread = |(id, path)| ReadFile {
+            path,
+            id,
+            owner,
+            content: Err(error.clone().into()),
+        };
+        files.map(unread).collect()
+    })
+}
+
+fn name_of(id: u64) -> String {
+    format!("{PREFIX}{id}{SUFFIX}")
 }
 
 /// The number in the name of a file, written as upstream writes it.
@@ -133,17 +201,27 @@ fn id_of(name: &str) -> Option<u64> {
 }
 
 /// One file, and whether it kept changing while it was read.
+#[cfg(test)]
 pub(crate) fn read(path: &Path, id: u64) -> Result<(Region, bool), ReadRegionError> {
-    settled(|| {
+    read_owned(path, id).1
+}
+
+/// The same, with the owner of the very file that was read.
+fn read_owned(path: &Path, id: u64) -> (Option<u32>, Result<(Region, bool), ReadRegionError>) {
+    let mut owner = None;
+    let content = settled(|| {
+        owner = None;
         // A longer file is refused for its size: one byte more than the longest is enough to see it.
-        let found = bytes(path, OFlags::NOFOLLOW, LONGEST + 1).map_err(|error| {
+        let (found, its) = bytes(path, OFlags::NOFOLLOW, LONGEST + 1).map_err(|error| {
             if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
                 return Unread::Malformed("a link, which upstream never makes".to_owned());
             }
             Unread::from(error)
         })?;
+        owner = Some(its);
         Ok(Region::parse(&found, Some(id))?)
-    })
+    });
+    (owner, content)
 }
 
 /// Reads until two readings in a row have the same figures, or gives up and says so.

@@ -1,7 +1,7 @@
 use super::patient;
 use crate::files::{Ask, Kernel, Reader, Source, Unread};
 use crate::names::{Selector, chips};
-use crate::tree::{Card, Tree, galaxy, wormholes};
+use crate::tree::{Card, Tree, blackholes, galaxy, wormholes};
 use crate::{Device, Iommu, Machine, Watch, devices, open_files};
 use rustix::io::Errno;
 use std::fs;
@@ -421,4 +421,45 @@ fn new_firmware_is_seen_after_a_while() {
     let file = format!("{}/tt_fw_bundle_ver", Tree::entry(&cards[0]));
     tree.put(&file, "19.0.0.0\n");
     assert!((0..32).any(|_look| version().as_deref() == Ok("19.0.0.0")));
+}
+
+#[test]
+fn what_no_sensor_can_measure_is_no_value() {
+    let cards = blackholes("p150a", 1);
+    let tree = machine(&cards);
+    let hwmon = format!("{}/hwmon/hwmon3", Tree::pci(&cards[0]));
+    for (low, high, is_possible) in [
+        (-100_000, 250_000, true),
+        (-100_001, 250_001, false),
+        (i64::MIN, i64::MAX, false),
+    ] {
+        for temperature in [low, high] {
+            tree.put(&format!("{hwmon}/temp1_input"), temperature.to_string());
+            let read = read(&tree);
+            let found = &read[0].sensors.temperature_millidegrees;
+            let malformed = Err(Unread::Malformed(format!("\"{temperature}\"")));
+            let expected = if is_possible {
+                Ok(temperature)
+            } else {
+                malformed
+            };
+            assert_eq!(*found, expected);
+        }
+    }
+    for value in ["-1", "9223372036854775807"] {
+        for file in ["in0_input", "curr1_input", "power1_input", "fan1_input"] {
+            tree.put(&format!("{hwmon}/{file}"), value);
+        }
+        let read = read(&tree);
+        let sensors = &read[0].sensors;
+        for found in [
+            &sensors.voltage_millivolts,
+            &sensors.current_milliamperes,
+            &sensors.power_microwatts,
+            &sensors.fan_rpm,
+        ] {
+            assert_eq!(*found, Err(Unread::Malformed(format!("\"{value}\""))));
+        }
+        assert_eq!(sensors.power_limit_microwatts, Ok(85_000_000));
+    }
 }

@@ -2,8 +2,9 @@ use super::patient;
 use crate::files::Unread;
 use crate::fuzz;
 use crate::processes::Liveness;
-use crate::shm::{self, Doubt, ReadRegionError, RefuseRegion, Region, SharedMemory};
+use crate::shm::{self, Doubt, LeftOut, ReadRegionError, RefuseRegion, Region, SharedMemory};
 use crate::tree::Tree;
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::sync::Arc;
@@ -328,4 +329,21 @@ fn the_kept_inputs_of_the_fuzz_target_hold() {
         count += 1;
     }
     assert!(count >= 8, "{count} inputs");
+}
+
+#[test]
+fn other_names_and_other_files_leave_room_for_those_that_count() {
+    let tree = Tree::new();
+    for count in 0..2000 {
+        tree.put(&format!("dev/shm/other_{count}"), "");
+    }
+    for id in 1..=100 {
+        tree.put(&format!("dev/shm/tt_device_{id}_memory"), "");
+    }
+    let found = shm::look(&tree.roots(), &mut patient(), BTreeSet::new()).unwrap();
+    let ids: Vec<u64> = found.files.iter().map(|file| file.id).collect();
+    assert_eq!(ids, (1..=64).collect::<Vec<_>>());
+    let owner = rustix::process::geteuid().as_raw();
+    assert!(found.files.iter().all(|file| file.owner == Some(owner)));
+    assert_eq!(found.left_out, [LeftOut::Of { owner, files: 36 }]);
 }

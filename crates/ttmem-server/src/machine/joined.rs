@@ -16,12 +16,18 @@ use ttmem_api::{
     UpstreamDifference, UsedDevice, size_text,
 };
 use ttmem_event::Class;
-use ttmem_host::shm::{Content, SOURCE, SharedMemory};
-use ttmem_host::{Liveness, Selector, Unread};
+use ttmem_host::shm::{Content, LeftOut, SOURCE, SharedMemory};
+use ttmem_host::{Liveness, Person, Selector, Unread};
 use ttmem_ledger::{Audience, ProcessView, View};
 
 /// More processes than devices are ever shared by; the machine's own limits are higher.
 const MAX_USERS: usize = 4096;
+
+/// Processes that are gone and listed per file; the bytes of all of them are counted.
+const MAX_GONE_OF_FILE: usize = 16;
+
+/// Owners of files that were not read and are named.
+const MAX_NAMED_OWNERS: usize = 8;
 
 /// What the machine says, for the readers of one view.
 #[derive(Debug)]
@@ -30,16 +36,18 @@ pub(crate) struct Joined {
     matches: Matches,
     stale: Option<Duration>,
     users: Vec<User>,
-    /// By file: the difference to what attached processes report.
-    differences: HashMap<usize, UpstreamDifference>,
-    /// By file: what processes that run and are not attached have.
-    not_attached: HashMap<usize, UpstreamBytes>,
+    /// Processes that are not listed.
+    users_left_out: usize,
+    /// By file: what is believed of it.
+    met: HashMap<usize, Met>,
 }
 
 /// A process that the machine speaks of, and on which devices of the view.
 #[derive(Debug)]
 struct User {
     shown: DeviceUser,
+    /// Whether the driver says that it has a device open.
+    is_holder: bool,
     devices: BTreeMap<usize, UsedDevice>,
 }
 
@@ -53,8 +61,8 @@ impl Joined {
             matches,
             looked,
             users: Vec::new(),
-            differences: HashMap::new(),
-            not_attached: HashMap::new(),
+            users_left_out: 0,
+            met: HashMap::new(),
         };
         if joined.stale.is_none() {
             joined.meet_users(view);
@@ -159,6 +167,18 @@ impl Joined {
             sample.devices.as_ref().err(),
         ));
         errors.extend(failed("TT-Metal's counters", sample.regions.as_ref().err()));
+        errors.extend(files_left_out(&sample.left_out));
+        if self.users_left_out > 0 {
+            let count = self.users_left_out;
+            let many = if count == 1 {
+                "process is"
+            } else {
+                "processes are"
+            };
+            errors.push(format!(
+                "{count} {many} left out, those that are gone first"
+            ));
+        }
         let cards = sample.devices.as_deref().unwrap_or_default();
         for card in cards.iter().filter(|card| card.is_detached()) {
             let ordinal = card.ordinal;
@@ -180,7 +200,8 @@ impl Joined {
         let found = &self.files()[file];
         let content = found.content.as_ref();
         let region = content.map(|content| &content.region);
-        let difference = self.differences.get(&file).copied();
+        let met = self.met.get(&file);
+        let difference = met.and_then(|met| met.difference);
         Upstream {
             source: SOURCE.to_owned(),
             id: HexId(found.id),
@@ -192,16 +213,12 @@ impl Joined {
                 .ok()
                 .filter(|region| region.last_update_nanos > 0)
                 .map(|region| Timestamp::from_unix_nanos(region.last_update_nanos)),
-            bytes: region.ok().map(|region| figures::bytes(&region.totals)),
-            left_behind: content
-                .ok()
-                .map(|content| figures::bytes(&content.left_behind())),
-            not_attached: content
-                .ok()
-                .map(|_content| self.not_attached.get(&file).copied().unwrap_or_default()),
+            bytes: met.and_then(|met| met.bytes),
+            left_behind: met.map(|met| met.left_behind),
+            not_attached: met.map(|met| met.not_attached),
             difference,
             difference_text: difference.as_ref().and_then(difference_text),
-            doubts: doubts(content.ok()),
+            doubts: doubts(content.ok(), met),
         }
     }
 
@@ -209,6 +226,7 @@ impl Joined {
         let mut meeting = Meeting {
             view,
             users: BTreeMap::new(),
+            left_out: 0,
             reported: attached(view),
         };
         let sample = &self.looked.sample;
@@ -219,6 +237,7 @@ impl Joined {
                 let name = holder.name.as_deref();
                 let (name, uid) = (name, person.and_then(|person| person.uid));
                 let user = meeting.user(holder.pid, "alive", (name, uid));
+                user.is_holder = true;
                 for device in &devices {
                     user.device(view, *device).descriptors = Some(holder.descriptors);
                 }
@@ -235,16 +254,14 @@ impl Joined {
             };
             let device = of_files.get(&file).copied();
             let met = meeting.counted(sample, (found, content), device);
-            self.not_attached.insert(file, met.not_attached);
-            self.differences
-                .extend(met.difference.map(|difference| (file, difference)));
+            self.met.insert(file, met);
         }
-        self.users = meeting.finish();
+        (self.users, self.users_left_out) = meeting.finish();
     }
 }
 
-/// What a file says that does not agree with itself.
-fn doubts(content: Option<&Content>) -> Vec<String> {
+/// What a file says that does not agree with itself, or that its writer cannot know.
+fn doubts(content: Option<&Content>, met: Option<&Met>) -> Vec<String> {
     let Some(content) = content else {
         return Vec::new();
     };
@@ -252,7 +269,34 @@ fn doubts(content: Option<&Content>) -> Vec<String> {
         .is_changing
         .then(|| "it changed while it was read".to_owned());
     let doubts = content.region.doubts.iter().map(ToString::to_string);
-    doubts.chain(changing).collect()
+    let met = met.into_iter().flat_map(|met| met.doubts.iter().cloned());
+    doubts.chain(changing).chain(met).collect()
+}
+
+/// Whose files were not read: the first few, and the others together.
+fn files_left_out(left_out: &[LeftOut]) -> Vec<String> {
+    let told = |files: usize, owner: String| match files {
+        1 => format!("TT-Metal's counters: 1 file of {owner} was not read"),
+        _ => format!("TT-Metal's counters: {files} files of {owner} were not read"),
+    };
+    let mut errors = Vec::new();
+    let mut of_others = 0;
+    for (place, cut) in left_out.iter().enumerate() {
+        match *cut {
+            LeftOut::Of { owner, files } if place < MAX_NAMED_OWNERS => {
+                errors.push(told(files, format!("user {owner}")));
+            }
+            LeftOut::Of { files, .. } | LeftOut::OfOthers { files } => of_others += files,
+            LeftOut::Unlisted { most } => errors.push(format!(
+                "TT-Metal's counters: /dev/shm has more than {most} entries, so that only files of \
+                 known chips were looked for"
+            )),
+        }
+    }
+    if of_others > 0 {
+        errors.push(told(of_others, "other users".to_owned()));
+    }
+    errors
 }
 
 /// The processes that report, by pid.
@@ -269,16 +313,97 @@ fn attached(view: &View) -> HashMap<u32, Vec<&ProcessView>> {
 /// Gathers what several files say of the same processes.
 struct Meeting<'a> {
     view: &'a View,
-    /// By pid; those that are gone are others than those that run under the same.
-    users: BTreeMap<(i32, bool), User>,
+    users: BTreeMap<UserKey, User>,
+    /// Processes that are gone and that are not kept.
+    left_out: usize,
     reported: HashMap<u32, Vec<&'a ProcessView>>,
 }
 
-/// What the processes of one file come to.
-#[derive(Default)]
+/// A pid; one that is gone is another than one that runs under the same, and what it left is its file's owner's.
+type UserKey = (i32, Option<Option<u32>>);
+
+/// What is believed of one file.
+#[derive(Debug, Default)]
 struct Met {
+    /// Everything that it counts, without what is not believed; none if that cannot be.
+    bytes: Option<UpstreamBytes>,
+    left_behind: UpstreamBytes,
     not_attached: UpstreamBytes,
     difference: Option<UpstreamDifference>,
+    doubts: Vec<String>,
+}
+
+/// Slots that are not believed.
+#[derive(Default)]
+struct Disbelieved {
+    of_others: usize,
+    too_large: usize,
+    bytes: UpstreamBytes,
+}
+
+impl Disbelieved {
+    fn doubts(&self, owner: Option<u32>) -> Vec<String> {
+        let slots = |count: usize| format!("{count} slot{}", if count == 1 { "" } else { "s" });
+        let owner = owner.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
+        let mut doubts = Vec::new();
+        if self.of_others > 0 {
+            let slots = slots(self.of_others);
+            doubts.push(format!(
+                "{slots} not counted: written by another user ({owner}) than the process's"
+            ));
+        }
+        if self.too_large > 0 {
+            let slots = slots(self.too_large);
+            doubts.push(format!("{slots} not counted: more than the device has"));
+        }
+        doubts
+    }
+}
+
+/// The most that a file of a device can count, where that is known.
+#[derive(Clone, Copy, Default)]
+struct Most {
+    dram: Option<u64>,
+    l1: Option<u64>,
+}
+
+impl Most {
+    /// A process may divide the memory otherwise than the one that reported it: the regions are taken together.
+    fn of(view: &View, device: Option<usize>, content: &Content) -> Self {
+        let Some(device) = device else {
+            return Self::default();
+        };
+        let capacities = &view.devices[device].facts.capacities;
+        let bytes = |class: Class| {
+            let capacity = capacities[class.index()];
+            capacity.map(|capacity| capacity.total_bytes())
+        };
+        // Before a file was one chip's, it counted for the chips behind it, too.
+        let chips = u64::try_from(content.region.chips.len().max(1)).unwrap_or(u64::MAX);
+        let both = |one: Class, other: Class| {
+            let sum = bytes(one)?.saturating_add(bytes(other).unwrap_or(0));
+            Some(sum.saturating_mul(chips))
+        };
+        Self {
+            dram: both(Class::Dram, Class::Trace),
+            l1: both(Class::L1, Class::L1Small),
+        }
+    }
+
+    /// The class of which there cannot be so much. Circular buffers are counted with programs that do not run.
+    fn exceeded(self, bytes: &UpstreamBytes) -> Option<(&'static str, u64)> {
+        let parts = [
+            ("DRAM", bytes.dram, self.dram),
+            ("TRACE", bytes.trace, self.dram),
+            ("L1", bytes.l1, self.l1),
+            ("L1_SMALL", bytes.l1_small, self.l1),
+        ];
+        let exceeded = |(class, bytes, most): (_, u64, Option<u64>)| {
+            most.filter(|most| bytes > *most)
+                .map(|_most| (class, bytes))
+        };
+        parts.into_iter().find_map(exceeded)
+    }
 }
 
 impl Meeting<'_> {
@@ -300,7 +425,7 @@ impl Meeting<'_> {
             Some(uid) => audience.may_see(Some(uid)),
             None => audience == Audience::Everything,
         };
-        let key = (pid, is_gone);
+        let key = (pid, is_gone.then_some(uid));
         let user = self.users.entry(key).or_insert_with(|| User {
             shown: DeviceUser {
                 pid: u32::try_from(pid).ok().filter(|pid| *pid > 0),
@@ -312,6 +437,7 @@ impl Meeting<'_> {
                 devices: Vec::new(),
                 difference_text: None,
             },
+            is_holder: false,
             devices: BTreeMap::new(),
         });
         if user.shown.name.is_none() && is_shown {
@@ -328,6 +454,9 @@ impl Meeting<'_> {
         device: Option<usize>,
     ) -> Met {
         let mut met = Met::default();
+        let mut disbelieved = Disbelieved::default();
+        let mut gone = 0;
+        let most = Most::of(self.view, device, content);
         let slots = content.region.processes.iter().zip(&content.liveness);
         for (slot, liveness) in slots.filter(|(slot, _state)| slot.pid > 0) {
             let state = match liveness {
@@ -337,12 +466,28 @@ impl Meeting<'_> {
                 Liveness::Unknown(_) => "unknown",
             };
             let is_gone = matches!(state, "dead" | "reused");
+            let bytes = figures::bytes(&slot.bytes);
             // What is left of a process belongs to whom the file does.
             let person = sample.people.get(&slot.pid).filter(|_person| !is_gone);
+            let is_of_other = !is_gone && !file.may_count(self.user_of(slot.pid, person));
+            let is_too_large = most.exceeded(&bytes).is_some();
+            if is_of_other || is_too_large {
+                disbelieved.bytes = disbelieved.bytes.plus(bytes);
+                disbelieved.of_others += usize::from(is_of_other);
+                disbelieved.too_large += usize::from(!is_of_other);
+                continue;
+            }
             let uid = person.map_or(file.owner, |person| person.uid);
             let name = person.and_then(|person| person.name.as_deref());
             let name = name.unwrap_or(&slot.name);
-            let bytes = figures::bytes(&slot.bytes);
+            if is_gone {
+                met.left_behind = met.left_behind.plus(bytes);
+                gone += 1;
+                if gone > MAX_GONE_OF_FILE {
+                    self.left_out += 1;
+                    continue;
+                }
+            }
             let difference = device.and_then(|device| self.difference(slot.pid, device, bytes));
             let view = self.view;
             let user = self.user(slot.pid, state, (Some(name), uid));
@@ -360,7 +505,23 @@ impl Meeting<'_> {
                 used.difference = difference;
             }
         }
+        met.doubts = disbelieved.doubts(file.owner);
+        let bytes = without(figures::bytes(&content.region.totals), disbelieved.bytes);
+        match most.exceeded(&bytes) {
+            None => met.bytes = Some(bytes),
+            Some((class, bytes)) => met.doubts.push(format!(
+                "{class}: {bytes} B in all, which is more than the device has"
+            )),
+        }
         met
+    }
+
+    /// Whose a process is: of one that is attached the kernel told, of others procfs does.
+    fn user_of(&self, pid: i32, person: Option<&Person>) -> Option<u32> {
+        let attached = u32::try_from(pid).ok();
+        let attached = attached.and_then(|pid| self.reported.get(&pid)?.first());
+        let attached = attached.map(|process| process.facts.identity.uid);
+        attached.or_else(|| person.and_then(|person| person.uid))
     }
 
     /// What counters have more than an attached process reports on a device: requested bytes, which both know.
@@ -392,20 +553,36 @@ impl Meeting<'_> {
         })
     }
 
-    fn finish(self) -> Vec<User> {
-        let users = self.users.into_values().take(MAX_USERS);
-        users
-            .map(|mut user| {
-                let of_devices = user.devices.values().filter_map(|used| used.difference);
-                let sum = of_devices.reduce(added);
-                user.shown.difference_text = sum.as_ref().and_then(difference_text);
-                user
-            })
-            .collect()
+    /// The users by pid, and how many are left out.
+    fn finish(self) -> (Vec<User>, usize) {
+        let left_out = self.left_out + self.users.len().saturating_sub(MAX_USERS);
+        let mut users: Vec<(UserKey, User)> = self.users.into_iter().collect();
+        if users.len() > MAX_USERS {
+            users.sort_by_key(|(key, user)| (user.rank(), *key));
+            users.truncate(MAX_USERS);
+            users.sort_by_key(|(key, _user)| *key);
+        }
+        let users = users.into_iter().map(|(_key, mut user)| {
+            let of_devices = user.devices.values().filter_map(|used| used.difference);
+            let sum = of_devices.reduce(added);
+            user.shown.difference_text = sum.as_ref().and_then(difference_text);
+            user
+        });
+        (users.collect(), left_out)
     }
 }
 
 impl User {
+    /// Who is listed first where there are too many: those that the driver or they themselves tell of, before those
+    /// of whom a file does.
+    fn rank(&self) -> u8 {
+        match self.shown.state.as_str() {
+            _ if self.is_holder || self.shown.attached => 0,
+            "dead" | "reused" => 2,
+            _ => 1,
+        }
+    }
+
     fn device(&mut self, view: &View, index: usize) -> &mut UsedDevice {
         self.devices.entry(index).or_insert_with(|| {
             let (id, unique_id, scope) = identity(&view.devices[index]);
@@ -427,6 +604,17 @@ impl User {
             devices: devices.map(|(_device, used)| used.clone()).collect(),
             ..self.shown.clone()
         }
+    }
+}
+
+/// What is left of a file's sums.
+fn without(all: UpstreamBytes, some: UpstreamBytes) -> UpstreamBytes {
+    UpstreamBytes {
+        dram: all.dram.saturating_sub(some.dram),
+        l1: all.l1.saturating_sub(some.l1),
+        l1_small: all.l1_small.saturating_sub(some.l1_small),
+        trace: all.trace.saturating_sub(some.trace),
+        cb: all.cb.saturating_sub(some.cb),
     }
 }
 

@@ -4,7 +4,7 @@
 //! decide; a logical id decides where it is counted over all chips, and is ambiguous otherwise.
 
 use ttmem_host::shm::SharedMemory;
-use ttmem_host::{Chip, Sample};
+use ttmem_host::{Chip, Liveness, Sample};
 use ttmem_ledger::{Device, DeviceKey, View};
 
 /// By what a file was found to be a device's.
@@ -27,6 +27,56 @@ impl MatchedBy {
     }
 }
 
+/// How much a file's claim to a device weighs, the most first. Anybody can make a file of any name, so one that
+/// counts for nobody must not take the place of one that does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Root's, and counts for processes that are there.
+    Root,
+    /// Counts for processes of its owner that are there.
+    Lives,
+    /// Has figures.
+    Readable,
+    /// Cannot be read, or is no region.
+    Unreadable,
+}
+
+impl Weight {
+    fn of(file: &SharedMemory, sample: &Sample) -> Self {
+        let Ok(content) = &file.content else {
+            return Self::Unreadable;
+        };
+        let mut slots = content.region.processes.iter().zip(&content.liveness);
+        let lives = slots.any(|(slot, liveness)| {
+            let user = sample.people.get(&slot.pid).and_then(|person| person.uid);
+            *liveness == Liveness::Alive && file.may_count(user)
+        });
+        match (lives, file.owner) {
+            (true, Some(0)) => Self::Root,
+            (true, _) => Self::Lives,
+            (false, _) => Self::Readable,
+        }
+    }
+}
+
+/// Numbers that only one chip has.
+const EXACT: &[MatchedBy] = &[MatchedBy::UniqueId, MatchedBy::AsicId, MatchedBy::Board];
+
+/// A number that several chips may have.
+const LOOSE: &[MatchedBy] = &[MatchedBy::LogicalId];
+
+/// In which order files are given to devices: what counts for processes goes before what does not, a number that
+/// only one can have before one that several may mean, and root's file before those of others.
+const ORDER: [(&[MatchedBy], Weight); 7] = [
+    (EXACT, Weight::Root),
+    (EXACT, Weight::Lives),
+    (LOOSE, Weight::Root),
+    (LOOSE, Weight::Lives),
+    (EXACT, Weight::Readable),
+    (LOOSE, Weight::Readable),
+    (EXACT, Weight::Unreadable),
+];
+
 /// What belongs together, by the places of devices in the view, of chips and of files in the sample.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
@@ -44,15 +94,17 @@ impl Matches {
             .collect();
         let mut files = vec![None; chips.len()];
         let regions = sample.regions.as_deref().unwrap_or_default();
-        // A number that only one can have goes before one that several may mean.
-        for by in [
-            MatchedBy::UniqueId,
-            MatchedBy::AsicId,
-            MatchedBy::Board,
-            MatchedBy::LogicalId,
-        ] {
+        let weights: Vec<Weight> = regions
+            .iter()
+            .map(|file| Weight::of(file, sample))
+            .collect();
+        let passes = ORDER
+            .iter()
+            .flat_map(|(by, weight)| by.iter().map(|by| (*by, *weight)));
+        for (by, weight) in passes {
             let known: Vec<usize> = files.iter().flatten().map(|(file, _by)| *file).collect();
-            let open = (0..regions.len()).filter(|file| !known.contains(file));
+            let open = (0..regions.len()).filter(|file| weights[*file] == weight);
+            let open = open.filter(|file| !known.contains(file));
             let found: Vec<(usize, usize)> = open
                 .filter_map(|file| {
                     let device = device_of(view, &chips, sample, (&regions[file], by))?;
@@ -160,10 +212,7 @@ fn is_on_board(chip: &Chip, all: &[Chip], (id, version): (u64, Option<u32>)) -> 
     let Some(serial) = chip.serial else {
         return false;
     };
-    let place = match chip.tray {
-        Some(place) => u64::from(place.tray) << 4 | u64::from(place.chip),
-        None => u64::from(chip.is_remote),
-    };
+    let place = chip.place_on_board();
     if version == Some(1) {
         // The number of the board and a byte: what does not fit is cut off.
         return id == serial << 8 | place;

@@ -6,9 +6,9 @@ use crate::hardware::devices_of_chips;
 use std::time::{Duration, Instant};
 use ttmem_api::{Device, DeviceUser, HexId, Snapshot};
 use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
-use ttmem_host::shm::Bytes;
+use ttmem_host::shm::{Bytes, LeftOut, ProcessFigures, SharedMemory};
 use ttmem_host::tree::{Card, Tree, blackholes, galaxy, wormholes};
-use ttmem_host::{Reader, Sample, Watch};
+use ttmem_host::{Liveness, Reader, Sample, Watch};
 
 const MIB: u64 = 1 << 20;
 
@@ -177,7 +177,9 @@ fn what_a_process_reports_wins_and_the_difference_is_told() {
     tree.process(4002, "other", 10);
     let counted = vec![slot(4001, "python", 1500), slot(4002, "other", 4000)];
     tree.count(&region(4, SECOND, 1, counted));
-    let sample = look(&tree);
+    let mut sample = look(&tree);
+    // Root is believed of everybody; whoever runs the tests is not the process's user.
+    file_of(&mut sample, SECOND).owner = Some(0);
     let mut ledger = knowing(&sample);
     let holder = joined(&mut ledger, 4001);
     let at = n150().dram.base;
@@ -436,4 +438,180 @@ fn a_detail_is_the_device_of_the_snapshot_with_those_who_use_it() {
     assert_eq!(of_device(&detail.device), of_device(&seen.devices[1]));
     assert_eq!(detail.users, seen.machine.unwrap().processes);
     assert!(client.device("0").unwrap().users.is_empty());
+}
+
+/// A file of a machine that was looked at, by the number in its name.
+fn file_of(sample: &mut Sample, id: u64) -> &mut SharedMemory {
+    let files = sample.regions.as_mut().unwrap();
+    files.iter_mut().find(|file| file.id == id).unwrap()
+}
+
+/// Gives a file of a machine that was looked at to somebody who is neither root nor runs the tests.
+fn give_away(sample: &mut Sample, id: u64) {
+    file_of(sample, id).owner = Some(65_534);
+}
+
+#[test]
+fn a_file_says_nothing_of_the_processes_of_others() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(41, "victim", 10);
+    let slots = vec![slot(41, "victim", MIB), slot(42, "gone", 7)];
+    tree.count(&region(4, ASIC, 0, slots));
+    let believed = unattached(&tree);
+    assert_eq!(of_pid(&believed, 41).upstream().unwrap().dram, MIB);
+    let mut sample = look(&tree);
+    give_away(&mut sample, ASIC);
+    let seen = snapshot(knowing(&sample), sample);
+    let upstream = seen.devices[0].upstream.as_ref().unwrap();
+    assert_eq!(upstream.bytes.unwrap().dram, 7, "what the dead left");
+    assert_eq!(upstream.left_behind.unwrap().dram, 7);
+    assert!(upstream.not_attached.unwrap().is_zero());
+    let doubt = "1 slot not counted: written by another user (user 65534) than the process's";
+    assert_eq!(upstream.doubts, [doubt]);
+    let users = &seen.machine.as_ref().unwrap().processes;
+    assert!(users.iter().all(|user| user.pid != Some(41)), "{users:?}");
+    // Where nobody knows whose process it is, root's file is believed and no other.
+    for (owner, dram) in [(0, MIB), (65_534, 0)] {
+        let mut sample = look(&tree);
+        sample.people.clear();
+        file_of(&mut sample, ASIC).owner = Some(owner);
+        let seen = snapshot(knowing(&sample), sample);
+        let upstream = seen.devices[0].upstream.as_ref().unwrap();
+        assert_eq!(upstream.not_attached.unwrap().dram, dram, "{owner}");
+    }
+}
+
+#[test]
+fn an_attached_process_is_compared_with_no_file_of_another_user() {
+    let tree = Tree::with(&wormholes("n150", 2));
+    tree.process(4001, "python", 10);
+    tree.count(&region(4, SECOND, 1, vec![slot(4001, "python", MIB)]));
+    let mut sample = look(&tree);
+    give_away(&mut sample, SECOND);
+    let mut ledger = knowing(&sample);
+    joined(&mut ledger, 4001);
+    let seen = snapshot(ledger, sample);
+    let device = seen.devices.iter().find(|device| device.id == 1).unwrap();
+    let upstream = device.upstream.as_ref().unwrap();
+    assert_eq!(
+        (upstream.difference, &upstream.difference_text),
+        (None, &None)
+    );
+    assert_eq!(upstream.doubts.len(), 1, "{:?}", upstream.doubts);
+}
+
+#[test]
+fn more_than_the_device_has_is_a_doubt_and_no_figure() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    for pid in [41, 42] {
+        tree.process(pid, "python", 10);
+    }
+    let slots = vec![slot(41, "python", 1 << 50), slot(42, "python", MIB)];
+    tree.count(&region(4, ASIC, 0, slots));
+    let seen = unattached(&tree);
+    let upstream = seen.devices[0].upstream.as_ref().unwrap();
+    assert_eq!(upstream.not_attached.unwrap().dram, MIB);
+    assert_eq!(upstream.bytes.unwrap().dram, MIB);
+    let doubt = "1 slot not counted: more than the device has";
+    assert_eq!(upstream.doubts, [doubt]);
+    // The sum alone may lie as well.
+    let mut sample = look(&tree);
+    let content = file_of(&mut sample, ASIC).content.as_mut().unwrap();
+    content.region.processes.clear();
+    content.liveness.clear();
+    let seen = snapshot(knowing(&sample), sample);
+    let upstream = seen.devices[0].upstream.as_ref().unwrap();
+    assert_eq!(upstream.bytes, None);
+    assert!(upstream.doubts[0].ends_with("more than the device has"));
+}
+
+#[test]
+fn a_file_without_figures_takes_no_other_files_place() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(41, "python", 10);
+    let serial = 0x0100_0140_0000_0000;
+    tree.count(&region(4, serial, 0, vec![slot(41, "python", MIB)]));
+    let found = |tree: &Tree| {
+        let mut sample = look(tree);
+        let files = sample.regions.as_mut().unwrap();
+        for file in files.iter_mut().filter(|file| file.id != serial) {
+            file.owner = Some(65_534);
+        }
+        let seen = snapshot(knowing(&sample), sample);
+        let upstream = seen.devices[0].upstream.clone().unwrap();
+        (upstream.matched_by.unwrap(), upstream.bytes.unwrap().dram)
+    };
+    let own = ("board".to_owned(), MIB);
+    assert_eq!(found(&tree), own);
+    let name = format!("dev/shm/tt_device_{ASIC}_memory");
+    tree.put(&name, "");
+    assert_eq!(found(&tree), own, "an empty file");
+    tree.count(&region(4, ASIC, 0, Vec::new()));
+    assert_eq!(found(&tree), own, "one that counts for nobody");
+    tree.count(&region(4, ASIC, 0, vec![slot(41, "python", 7)]));
+    assert_eq!(
+        found(&tree),
+        own,
+        "one that counts for somebody else's process"
+    );
+    tree.count(&region(4, serial << 5, 0, Vec::new()));
+    assert_eq!(found(&tree), own, "another one of the same board");
+}
+
+#[test]
+fn files_that_were_not_read_are_told() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    for id in 0..70 {
+        tree.count(&region(4, id + 1, 77, Vec::new()));
+    }
+    let owner = rustix::process::geteuid().as_raw();
+    let told = format!("TT-Metal's counters: 6 files of user {owner} were not read");
+    assert_eq!(unattached(&tree).machine.unwrap().errors, [told]);
+    let mut sample = look(&tree);
+    let cut = |owner| LeftOut::Of { owner, files: 1 };
+    sample.left_out = (1..=1000).map(cut).collect();
+    let errors = snapshot(knowing(&sample), sample).machine.unwrap().errors;
+    assert_eq!(errors.len(), 9);
+    let rest = "TT-Metal's counters: 992 files of other users were not read";
+    assert_eq!(errors[8], rest);
+}
+
+#[test]
+fn dead_processes_of_counters_hide_nobody_who_has_a_device_open() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    for pid in [50_000, 60_000] {
+        tree.process(pid, "python", 10);
+    }
+    tree.put("proc/driver/tenstorrent/0/pids", "50000\n");
+    tree.count(&region(4, ASIC, 0, vec![slot(60_000, "python", MIB)]));
+    let mut sample = look(&tree);
+    let mut files = sample.regions.clone().unwrap();
+    // Users of a namespace of one's own: each has files with dead processes of low numbers.
+    for owner in 0..300 {
+        let mut file = files[0].clone();
+        (file.id, file.owner) = (owner + 1, Some(100_000 + u32::try_from(owner).unwrap()));
+        let content = file.content.as_mut().unwrap();
+        let slot = content.region.processes[0].clone();
+        let dead = (1..=64).map(|pid| ProcessFigures {
+            pid,
+            ..slot.clone()
+        });
+        content.region.processes = dead.collect();
+        content.region.device_id = 77;
+        content.liveness = vec![Liveness::Dead; 64];
+        files.push(file);
+    }
+    sample.regions = Ok(files);
+    let seen = snapshot(knowing(&sample), sample);
+    for pid in [50_000, 60_000] {
+        assert_eq!(of_pid(&seen, pid).state, "alive");
+    }
+    let machine = seen.machine.as_ref().unwrap();
+    assert_eq!(machine.processes.len(), 4096);
+    let left_out = 2 + 300 * 64 - 4096;
+    let told = format!("{left_out} processes are left out, those that are gone first");
+    assert_eq!(machine.errors, [told]);
+    // The bytes of all are counted.
+    let left_behind = machine.unmatched[0].left_behind.unwrap();
+    assert_eq!(left_behind.dram, 64 * MIB);
 }

@@ -1,0 +1,191 @@
+//! Which files are read: anybody may make as many as they like, and hides nobody else's by that.
+
+use super::{id_of, name_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Files of one owner that are read: there is one per chip.
+const MOST_OF_OWNER: usize = 64;
+
+/// Files that are read in all, of root and of this user first.
+const MOST_FILES: usize = 1024;
+
+/// Owners that are told apart.
+const MOST_OWNERS: usize = 1024;
+
+/// Entries of the folder that are looked at, whatever their names.
+pub(super) const MOST_ENTRIES: usize = 1 << 18;
+
+/// Files that were not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Of one owner.
+    Of { owner: u32, files: usize },
+    /// Of owners that are too many to name.
+    OfOthers { files: usize },
+    /// The folder has more entries than are looked at: only files of known chips were looked for.
+    Unlisted { most: usize },
+}
+
+/// The files of the folder by their owners.
+#[derive(Debug)]
+pub(super) struct Listing {
+    own: u32,
+    /// Those of root and of this user come first, then by number.
+    owners: BTreeMap<(bool, u32), Named>,
+    /// Files of owners that were not kept.
+    others: usize,
+    /// Whether not all entries were looked at.
+    is_cut: bool,
+}
+
+#[derive(Debug, Default)]
+struct Named {
+    ids: BTreeSet<u64>,
+    left_out: usize,
+}
+
+impl Listing {
+    pub(super) fn new(own: u32) -> Self {
+        Self {
+            own,
+            owners: BTreeMap::new(),
+            others: 0,
+            is_cut: false,
+        }
+    }
+
+    /// Looks for the files of some chips by their names, and for the others in the folder.
+    pub(super) fn of(folder: &Path, chips: &BTreeSet<u64>, most: usize) -> io::Result<Self> {
+        let mut listing = Self::new(rustix::process::geteuid().as_raw());
+        for id in chips {
+            if let Ok(about) = std::fs::symlink_metadata(folder.join(name_of(*id))) {
+                listing.add(about.uid(), *id);
+            }
+        }
+        for (count, entry) in std::fs::read_dir(folder)?.enumerate() {
+            let entry = entry?;
+            if count >= most {
+                listing.is_cut = true;
+                break;
+            }
+            let id = entry.file_name().to_str().and_then(id_of);
+            let Some(id) = id.filter(|id| !chips.contains(id)) else {
+                continue;
+            };
+            // One that is gone meanwhile is none.
+            if let Ok(about) = entry.metadata() {
+                listing.add(about.uid(), id);
+            }
+        }
+        Ok(listing)
+    }
+
+    pub(super) fn add(&mut self, owner: u32, id: u64) {
+        let is_other = owner != 0 && owner != self.own;
+        let named = self.owners.entry((is_other, owner)).or_default();
+        named.ids.insert(id);
+        if named.ids.len() > MOST_OF_OWNER {
+            named.ids.pop_last();
+            named.left_out += 1;
+        }
+        if self.owners.len() > MOST_OWNERS
+            && let Some((_owner, named)) = self.owners.pop_last()
+        {
+            self.others += named.ids.len() + named.left_out;
+        }
+    }
+
+    /// The files to read by their owners, and what is left out.
+    pub(super) fn chosen(self) -> (Vec<(u32, Vec<u64>)>, Vec<LeftOut>) {
+        let mut room = MOST_FILES;
+        let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+        for ((_is_other, owner), named) in self.owners {
+            let count = named.ids.len().min(room);
+            room -= count;
+            let files = named.left_out + named.ids.len() - count;
+            if files > 0 {
+                left_out.push(LeftOut::Of { owner, files });
+            }
+            let ids: Vec<u64> = named.ids.into_iter().take(count).collect();
+            chosen.push((owner, ids));
+        }
+        if self.others > 0 {
+            left_out.push(LeftOut::OfOthers { files: self.others });
+        }
+        if self.is_cut {
+            left_out.push(LeftOut::Unlisted { most: MOST_ENTRIES });
+        }
+        (chosen, left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u32 = 1000;
+
+    #[test]
+    fn who_makes_many_files_hides_nobody_elses() {
+        let mut listing = Listing::new(OWN);
+        // Lower numbers, and listed first.
+        for id in 0..100_000 {
+            listing.add(500, id);
+        }
+        for owner in [0, OWN, 2000] {
+            listing.add(owner, 1_000_000 + u64::from(owner));
+        }
+        let (chosen, left_out) = listing.chosen();
+        let first = (0..64).collect();
+        let expected = [
+            (0, vec![1_000_000]),
+            (OWN, vec![1_001_000]),
+            (500, first),
+            (2000, vec![1_002_000]),
+        ];
+        assert_eq!(chosen, expected);
+        let cut = LeftOut::Of {
+            owner: 500,
+            files: 100_000 - 64,
+        };
+        assert_eq!(left_out, [cut]);
+    }
+
+    #[test]
+    fn who_has_many_users_hides_neither_root_nor_the_servers_user() {
+        let mut listing = Listing::new(200_000);
+        for owner in 100_000..104_000 {
+            for id in 0..2 {
+                listing.add(owner, u64::from(owner) * 2 + id);
+            }
+        }
+        listing.add(200_000, 8);
+        listing.add(0, 9);
+        let (chosen, left_out) = listing.chosen();
+        assert_eq!(chosen[..2], [(0, vec![9]), (200_000, vec![8])]);
+        let read: usize = chosen.iter().map(|(_owner, ids)| ids.len()).sum();
+        let files = |cut: &LeftOut| match *cut {
+            LeftOut::Of { files, .. } | LeftOut::OfOthers { files } => files,
+            LeftOut::Unlisted { .. } => 0,
+        };
+        let cut: usize = left_out.iter().map(files).sum();
+        assert_eq!((read, read + cut), (MOST_FILES, 8002));
+    }
+
+    #[test]
+    fn files_of_known_chips_are_found_among_any_number_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        for count in 0..200 {
+            std::fs::write(folder.path().join(format!("other_{count}")), "").unwrap();
+        }
+        std::fs::write(folder.path().join(name_of(7)), "").unwrap();
+        let known = BTreeSet::from([7, 8]);
+        let (chosen, left_out) = Listing::of(folder.path(), &known, 0).unwrap().chosen();
+        assert_eq!(chosen.len(), 1);
+        assert_eq!(chosen[0].1, [7]);
+        assert_eq!(left_out, [LeftOut::Unlisted { most: MOST_ENTRIES }]);
+    }
+}

@@ -111,7 +111,7 @@ pub fn sentence(problem: &FleetProblem) -> String {
         }
         FleetProblemKind::Absent => "no server answers".to_owned(),
         FleetProblemKind::Full => format!("{class} {number} full"),
-        FleetProblemKind::Fragmented => format!("{number} of free {class} is in pieces"),
+        FleetProblemKind::Fragmented => format!("{class} {number} fragmented"),
         FleetProblemKind::Growing => {
             let pid = problem.pid.as_deref().unwrap_or("?");
             let name = problem.name.as_deref().unwrap_or_default();

@@ -126,7 +126,7 @@ fn every_problem_is_a_sentence() {
     );
     assert_eq!(
         said(FleetProblemKind::Fragmented, 0.9),
-        format!("{at}: 90.0% of free DRAM is in pieces")
+        format!("{at}: DRAM 90.0% fragmented")
     );
     assert_eq!(
         sentence(&fleet().problems[2]),

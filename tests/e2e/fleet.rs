@@ -53,6 +53,11 @@ fn a_prometheus_without_servers_has_a_code_of_its_own() {
     assert_eq!(fleet["schema"], 1);
     assert_eq!(fleet["hosts"], serde_json::json!([]));
     assert!(text(&output.stderr).contains("knows no ttmem server"));
+    let output = asked("200 OK", nothing, &[]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("Prometheus knows no ttmem server yet"));
+    assert!(!printed.contains("no problems"), "{printed}");
 }
 
 #[test]

@@ -160,7 +160,7 @@ QUESTIONS = {
     "fullest hosts": "topk(10, instance_class:ttmem_used:max_ratio)",
     "every device": "1 - ttmem_device_free_bytes / (ttmem_device_capacity_bytes > 0)",
     "devices in pieces": 'count(1 - ttmem_device_largest_fit_bytes{class=~"dram|l1"} / (ttmem_device_free_bytes > ttmem_device_capacity_bytes / 50) > 0.75)',
-    "refused lately": "sum by (instance) (increase(ttmem_failures_total[10m]))",
+    "refused lately": "max by (instance) (increase(ttmem_failures_total[10m]))",
     "a week of the fleet, recorded": "max_over_time(instance_class:ttmem_used:max_ratio[1w])",
     "a week of the fleet, all samples": "max by (instance, class) (1 - min_over_time(ttmem_device_free_bytes[1w]) / (max_over_time(ttmem_device_capacity_bytes[1w]) > 0))",
 }

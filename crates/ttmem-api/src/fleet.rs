@@ -25,11 +25,11 @@ pub struct Fleet {
     pub time: Timestamp,
     /// Devices of all hosts that answer.
     pub devices_known: u64,
-    /// What is wrong, the worst first.
+    /// What is wrong, what to act on first; of one kind the worst first.
     pub problems: Vec<FleetProblem>,
     /// Whether there are more problems of a kind than were asked for.
     pub problems_cut: bool,
-    /// Every host, those with problems first, then the fullest.
+    /// Every host: those with problems first, then the fullest, then those whose server does not answer.
     pub hosts: Vec<FleetHost>,
     /// Batch jobs, those that hold most first.
     pub jobs: Vec<FleetJob>,
@@ -76,7 +76,7 @@ pub struct FleetProblem {
     pub value: f64,
 }
 
-/// What can be wrong, the worst first.
+/// What can be wrong, what to act on first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -84,8 +84,6 @@ pub struct FleetProblem {
 pub enum FleetProblemKind {
     /// Memory was refused within ten minutes.
     Failing,
-    /// The server does not answer.
-    Absent,
     /// A class is at least 95 % full.
     Full,
     /// Of what is free less than a quarter can be had at once.
@@ -94,6 +92,8 @@ pub enum FleetProblemKind {
     Growing,
     /// Tracking of processes is incomplete.
     Incomplete,
+    /// The server does not answer.
+    Absent,
 }
 
 /// A host.
@@ -111,7 +111,7 @@ pub struct FleetHost {
     pub dram_capacity_bytes: Option<u64>,
     /// How full DRAM of its fullest device is, from 0 to 1.
     pub dram_used: Option<f64>,
-    /// The same at its highest in the last week.
+    /// The same at its highest in the last week: of all samples, and of the peak that the server keeps.
     pub dram_used_week: Option<f64>,
     /// How full L1 of its fullest device is.
     pub l1_used: Option<f64>,

@@ -186,6 +186,15 @@ impl Hosts {
                 _other => {}
             }
         }
+        for sample in asked.samples(figures.peak_week, Values::Share(0.0))? {
+            let host = self.of(&sample);
+            let highest = match &*sample.labels.class {
+                "dram" => &mut host.dram_used_week,
+                "l1" => &mut host.l1_used_week,
+                _other => continue,
+            };
+            *highest = Some(highest.unwrap_or(0.0).max(sample.value));
+        }
         for sample in asked.samples(figures.grown_week, Values::Difference)? {
             self.of(&sample).dram_grown_week_bytes = Some(difference(sample.value));
         }
@@ -195,7 +204,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Those with problems in the order of these, then the fullest.
+    /// Those with problems in the order of these, then the fullest; those that are absent, of which nothing is known, last.
     fn in_order(self, problems: &[FleetProblem]) -> Vec<FleetHost> {
         let mut worst = BTreeMap::new();
         for (place, problem) in problems.iter().enumerate() {
@@ -206,8 +215,8 @@ impl Hosts {
             let place = |host: &FleetHost| worst.get(host.instance.as_str()).copied();
             let used = |host: &FleetHost| host.dram_used.unwrap_or(-1.0);
             let unwell = |host: &FleetHost| place(host).unwrap_or(usize::MAX);
-            unwell(one)
-                .cmp(&unwell(other))
+            (!one.is_up, unwell(one))
+                .cmp(&(!other.is_up, unwell(other)))
                 .then(used(other).total_cmp(&used(one)))
         });
         hosts

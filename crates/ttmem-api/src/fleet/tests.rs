@@ -70,15 +70,15 @@ fn the_worst_problem_and_its_host_come_first() {
     ]);
     let kinds: Vec<FleetProblemKind> = fleet.problems.iter().map(|each| each.kind).collect();
     use FleetProblemKind::{Absent, Failing, Full};
-    assert_eq!(kinds, [Failing, Absent, Full]);
-    assert_eq!(fleet.problems[2].class, Some(MemoryClass::L1));
+    assert_eq!(kinds, [Failing, Full, Absent]);
+    assert_eq!(fleet.problems[1].class, Some(MemoryClass::L1));
     let hosts: Vec<&str> = fleet.hosts.iter().map(|host| &*host.instance).collect();
-    assert_eq!(hosts, [sick, gone, calm, "busy:1", "idle:1"]);
+    assert_eq!(hosts, [sick, calm, "busy:1", "idle:1", gone]);
     assert_eq!(
         (fleet.hosts[0].failures, fleet.hosts[0].dram_used),
         (2, Some(1.0))
     );
-    assert!(!fleet.hosts[1].is_up);
+    assert!(!fleet.hosts[4].is_up);
 }
 
 #[test]
@@ -94,6 +94,28 @@ fn a_week_is_of_recording_rules_where_there_are_any() {
     let fleet = made(&[(queries::EXPOSED.used_week, raw)]);
     assert_eq!(fleet.week_source, WeekSource::Samples);
     assert_eq!(fleet.hosts[0].dram_used_week, Some(0.25));
+}
+
+#[test]
+fn a_week_has_the_peaks_between_two_scrapes() {
+    let of = |class, value| sample(&[("instance", "a:1"), ("class", class)], value);
+    let week = vec![of("dram", 0.886), of("l1", 0.5)];
+    let peaks = vec![of("dram", 0.997), of("l1", 0.4), of("trace", 1.0)];
+    let recorded = (queries::RECORDED.used, vec![of("dram", 0.1)]);
+    for (figures, first) in [
+        (queries::RECORDED, recorded),
+        (queries::EXPOSED, (queries::UP, vec![])),
+    ] {
+        let answers = [
+            first,
+            (figures.used_week, week.clone()),
+            (figures.peak_week, peaks.clone()),
+        ];
+        let fleet = made(&answers);
+        let host = &fleet.hosts[0];
+        let most = (host.dram_used_week, host.l1_used_week);
+        assert_eq!(most, (Some(0.997), Some(0.5)));
+    }
 }
 
 #[test]
@@ -176,6 +198,29 @@ fn a_server_that_two_scrape_jobs_know_has_each_line_once() {
     use FleetProblemKind::{Full, Growing};
     assert_eq!(problems, [(Full, 0.97), (Growing, 5.0)]);
     assert_eq!(fleet.devices.len(), 1);
+}
+
+/// What Prometheus adds up it adds up before anybody here sees that a series is there twice.
+#[test]
+fn every_sum_takes_a_device_or_a_process_once() {
+    let mut asked = Vec::new();
+    for has_rules in [false, true] {
+        let ask = |query: &str| {
+            asked.push(query.to_owned());
+            let recorded = has_rules && query == queries::RECORDED.used;
+            let used = sample(&[("instance", "a:1"), ("class", "dram")], 0.5);
+            Ok::<_, Infallible>(if recorded { vec![used] } else { Vec::new() })
+        };
+        let Ok(_fleet) = Fleet::made(1.0e9, ask, || Ok(false));
+    }
+    let sums: Vec<&str> = { asked.iter() }
+        .flat_map(|query| query.split("sum by (").skip(1))
+        .collect();
+    assert!(!sums.is_empty());
+    for sum in sums {
+        let (_labels, of) = sum.split_once(") (").expect("what is added up");
+        assert!(of.starts_with("max by (instance, "), "{sum}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! What is wrong comes first, then how full the hosts are and where that is going, then jobs and devices.
 
+mod columns;
 mod screen;
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,7 @@ const HOSTS: &[Column] = &[
     Column::figures("FULLEST", 7, 0),
     Column::figures("MOST 7D", 7, 0),
     Column::figures("L1", 7, 2),
-    Column::figures("IN PIECES", 9, 1),
+    Column::figures("FRAGMENTED", 10, 1),
     Column::figures("GREW 1H", 11, 5),
     Column::figures("GREW 7D", 11, 6),
     Column::figures("REFUSED 7D", 10, 2),
@@ -58,9 +59,21 @@ const DEVICES: &[Column] = &[
     Column::figures("FULL", 7, 0),
 ];
 
+const HOSTS_TITLE: &str = "Hosts";
+const JOBS_TITLE: &str = "Jobs";
+const DEVICES_TITLE: &str = "Fullest devices";
+
+/// Absent hosts that are named before the others are only counted.
+const ABSENT_NAMED: usize = 3;
+
 /// Whether something is wrong, on how many hosts and devices, and when.
 #[must_use]
 pub fn summary(fleet: &Fleet) -> String {
+    if fleet.hosts.is_empty() {
+        let words =
+            "Prometheus knows no ttmem server yet; by deploy/prometheus it scrapes every 15 s";
+        return format!("{words}; {} UTC", date_time(fleet.time));
+    }
     let hosts = counted(fleet.hosts.len() as u64, "host");
     let concerned: BTreeSet<&str> = fleet
         .problems
@@ -98,7 +111,7 @@ pub fn sentence(problem: &FleetProblem) -> String {
         }
         FleetProblemKind::Absent => "no server answers".to_owned(),
         FleetProblemKind::Full => format!("{class} {number} full"),
-        FleetProblemKind::Fragmented => format!("{number} of free {class} is in pieces"),
+        FleetProblemKind::Fragmented => format!("{class} {number} fragmented"),
         FleetProblemKind::Growing => {
             let pid = problem.pid.as_deref().unwrap_or("?");
             let name = problem.name.as_deref().unwrap_or_default();
@@ -115,6 +128,42 @@ pub fn sentence(problem: &FleetProblem) -> String {
         }
     };
     format!("{place}: {what}")
+}
+
+type Inked = (Ink, String);
+
+/// What is wrong in lines: each problem that is not an absent host, and one line for all hosts that are.
+///
+/// Whoever has no room for all leaves out the end of the first part: what is absent may be much, and is never more than a line.
+fn problem_lines(fleet: &Fleet) -> (Vec<Inked>, Option<Inked>) {
+    let (absent, others): (Vec<&FleetProblem>, Vec<&FleetProblem>) =
+        { fleet.problems.iter() }.partition(|problem| problem.kind == FleetProblemKind::Absent);
+    let others = { others.into_iter() }
+        .map(|problem| (ink(problem.kind), sentence(problem)))
+        .collect();
+    let absent = match &*absent {
+        [] => None,
+        [one] => Some(sentence(one)),
+        many => Some(absent_sentence(many)),
+    };
+    (
+        others,
+        absent.map(|text| (ink(FleetProblemKind::Absent), text)),
+    )
+}
+
+fn absent_sentence(absent: &[&FleetProblem]) -> String {
+    let (named, counted_only) = absent.split_at(absent.len().min(ABSENT_NAMED));
+    let names: Vec<&str> = named.iter().map(|problem| &*problem.instance).collect();
+    let hosts = counted(absent.len() as u64, "host");
+    let more = match counted_only.len() {
+        0 => String::new(),
+        more => format!(" and {} more", crate::format::count(more as u64)),
+    };
+    format!(
+        "{hosts} have no server that answers: {}{more}",
+        names.join(", ")
+    )
 }
 
 fn counted_processes(count: u64) -> String {
@@ -140,24 +189,23 @@ pub fn in_full(fleet: &Fleet, width: usize, rows: usize) -> Vec<(Style, String)>
         (Style::Heading, clip(&summary(fleet), width)),
         (Style::Detail, clip(&fleet.prometheus, width)),
     ];
-    if fleet.problems.is_empty() {
+    if fleet.problems.is_empty() && !fleet.hosts.is_empty() {
         lines.push((Style::Text, "no problems seen".to_owned()));
     }
-    for problem in fleet.problems.iter().take(rows) {
-        let text = sentence(problem);
-        let text = paragraph("! ", 4, text.split_whitespace(), width);
-        lines.extend(text.lines().map(|line| (Style::Marked, line.to_owned())));
+    let (problems, absent) = problem_lines(fleet);
+    for (_ink, text) in problems.iter().take(rows) {
+        put_problem(&mut lines, text, width);
     }
-    put_more(&mut lines, fleet.problems.len(), rows, fleet.problems_cut);
-    put_table(&mut lines, HOSTS, &fleet.hosts, host_cells, (width, rows));
-    put_table(&mut lines, JOBS, &fleet.jobs, job_cells, (width, rows));
-    put_table(
-        &mut lines,
-        DEVICES,
-        &fleet.devices,
-        device_cells,
-        (width, rows),
-    );
+    put_more(&mut lines, problems.len(), rows, fleet.problems_cut);
+    if let Some((_ink, text)) = absent {
+        put_problem(&mut lines, &text, width);
+    }
+    let size = (width, rows);
+    let hosts = (HOSTS_TITLE, HOSTS);
+    put_table(&mut lines, hosts, &fleet.hosts, host_cells, size);
+    put_table(&mut lines, (JOBS_TITLE, JOBS), &fleet.jobs, job_cells, size);
+    let devices = (DEVICES_TITLE, DEVICES);
+    put_table(&mut lines, devices, &fleet.devices, device_cells, size);
     for note in notes(fleet) {
         let note = paragraph("", 0, note.split_whitespace(), width);
         lines.push((Style::Text, String::new()));
@@ -179,7 +227,7 @@ fn notes(fleet: &Fleet) -> Vec<String> {
     };
     if let Some(why) = week {
         notes.push(format!(
-            "{why} a week is asked of all its samples, and what was in pieces then is not known"
+            "{why} a week is asked of all its samples, and how fragmented memory was then is not known"
         ));
     }
     if let Some(example) = &fleet.impossible_example {
@@ -191,9 +239,14 @@ fn notes(fleet: &Fleet) -> Vec<String> {
     notes
 }
 
+fn put_problem(lines: &mut Vec<(Style, String)>, text: &str, width: usize) {
+    let text = paragraph("! ", 4, text.split_whitespace(), width);
+    lines.extend(text.lines().map(|line| (Style::Marked, line.to_owned())));
+}
+
 fn put_table<R>(
     lines: &mut Vec<(Style, String)>,
-    columns: &[Column],
+    (title, columns): (&str, &[Column]),
     rows: &[R],
     cells: fn(&R) -> Vec<Cell>,
     (width, most): (usize, usize),
@@ -203,7 +256,8 @@ fn put_table<R>(
     }
     let table = Table::of(columns);
     lines.push((Style::Text, String::new()));
-    lines.push((Style::Heading, table.heading(width)));
+    lines.push((Style::Heading, clip(title, width)));
+    lines.push((Style::Detail, table.heading(width)));
     for row in rows.iter().take(most) {
         let cells: Vec<String> = cells(row).into_iter().map(|cell| cell.text).collect();
         lines.push((Style::Text, table.line(&cells, width)));
@@ -215,7 +269,9 @@ fn put_more(lines: &mut Vec<(Style, String)>, all: usize, shown: usize, cut: boo
     let more = all.saturating_sub(shown);
     if more > 0 {
         let least = if cut { " or more" } else { "" };
-        lines.push((Style::Detail, format!("{more}{least} more")));
+        let all = if cut { "N".to_owned() } else { all.to_string() };
+        let how = format!("`ttmem fleet --limit {all}` lists them");
+        lines.push((Style::Detail, format!("{more}{least} more: {how}")));
     }
 }
 

@@ -200,7 +200,7 @@ impl Shown {
                         Key::Char('q') => Flow::Quit,
                         Key::Char('r') => Flow::Refresh,
                         Key::Char('?' | 'h') => {
-                            self.help = Some(Help::default());
+                            self.help = Some(Help::of_a_screen(EVERYWHERE));
                             Flow::On
                         }
                         _other => Flow::On,

@@ -126,7 +126,7 @@ fn every_problem_is_a_sentence() {
     );
     assert_eq!(
         said(FleetProblemKind::Fragmented, 0.9),
-        format!("{at}: 90.0% of free DRAM is in pieces")
+        format!("{at}: DRAM 90.0% fragmented")
     );
     assert_eq!(
         sentence(&fleet().problems[2]),
@@ -150,8 +150,40 @@ fn screens_and_text() {
 #[test]
 fn a_list_is_cut_where_it_is_asked_to_be() {
     let lines = in_full(&fleet(), 120, 1);
-    let more = lines.iter().filter(|(_style, line)| line == "2 more");
+    let more = "2 more: `ttmem fleet --limit 3` lists them";
+    let more = lines.iter().filter(|(_style, line)| line == more);
     assert_eq!(more.count(), 2, "{lines:?}");
+}
+
+#[test]
+fn absent_hosts_are_one_line_however_little_room_there_is() {
+    let mut many = fleet();
+    for place in 1..30 {
+        many.problems.push(FleetProblem {
+            instance: format!("gone-{place}:9400"),
+            ..problem(FleetProblemKind::Absent, 0.0)
+        });
+    }
+    let said =
+        "! 29 hosts have no server that answers: gone-1:9400, gone-2:9400, gone-3:9400 and 26 more";
+    let lines = in_full(&many, 120, 1);
+    let absent: Vec<&str> = { lines.iter().map(|(_style, line)| &**line) }
+        .filter(|line| line.contains("gone-"))
+        .collect();
+    assert_eq!(absent, [said]);
+    for height in [12, 24] {
+        let screen = drawn(&mut shown(many.clone()), (120, height));
+        assert!(screen.contains(said), "{screen}");
+        assert!(screen.contains("2 requests refused"), "{screen}");
+    }
+    many.problems.truncate(4);
+    let one = FleetProblem {
+        device: None,
+        ..many.problems.remove(3)
+    };
+    many.problems.push(one);
+    let (_others, absent) = problem_lines(&many);
+    assert_eq!(absent.unwrap().1, "gone-1:9400: no server answers");
 }
 
 #[test]
@@ -203,13 +235,44 @@ fn nothing_known_says_what_to_do_and_help_explains() {
         devices_known: 0,
         ..fleet()
     };
+    let lines = in_full(&empty, 120, 20);
+    assert!(
+        lines[0]
+            .1
+            .starts_with("Prometheus knows no ttmem server yet")
+    );
+    assert!(
+        !lines
+            .iter()
+            .any(|(_style, line)| line.contains("no problems"))
+    );
     let mut shown = shown(empty);
     assert!(drawn(&mut shown, SIZES[0]).contains("knows no ttmem server"));
     press(&mut shown, Key::Char('?'));
-    assert!(drawn(&mut shown, SIZES[1]).contains("largest fit"));
+    let help = drawn(&mut shown, SIZES[1]);
+    assert!(help.contains("largest fit"));
+    // Keys that do nothing here are not offered.
+    assert!(!help.contains("pause") && !help.contains("Keys of a recording"));
+    assert_screen("fleet/help_200x50", &help);
     press(&mut shown, Key::Escape);
     for size in [(1, 1), (40, 8), (39, 8), (300, 90)] {
         drawn(&mut shown, size);
+    }
+}
+
+#[test]
+fn every_column_is_explained() {
+    let lists = [
+        (HOSTS, columns::HOSTS),
+        (JOBS, columns::JOBS),
+        (DEVICES, columns::DEVICES),
+    ];
+    for (columns, meanings) in lists {
+        let explained: Vec<&str> = { meanings.iter() }
+            .flat_map(|(names, _meaning)| names.split(", "))
+            .collect();
+        let columns: Vec<&str> = columns.iter().map(|column| column.title).collect();
+        assert_eq!(explained, columns);
     }
 }
 

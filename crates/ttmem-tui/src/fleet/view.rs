@@ -1,12 +1,15 @@
 //! The fleet on a screen: what is wrong, and a list of hosts, jobs or devices to choose from.
 
-use super::{DEVICES, HOSTS, JOBS, device_cells, host_cells, ink, job_cells, sentence, summary};
+use super::{
+    DEVICES, DEVICES_TITLE, HOSTS, HOSTS_TITLE, JOBS, JOBS_TITLE, columns, device_cells,
+    host_cells, job_cells, problem_lines, summary,
+};
 use crate::data::Data;
 use crate::format::counted;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
-use crate::views::{Chosen, KeyHelp, Outcome, View};
+use crate::views::{Chosen, KeyHelp, Meaning, Outcome, View};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, below, panel, row_of};
 use ratatui::layout::Rect;
 use ttmem_api::{Fleet, FleetDevice, FleetHost, FleetJob, HttpUrl};
@@ -42,9 +45,9 @@ impl List {
 
     const fn title(self) -> &'static str {
         match self {
-            Self::Hosts => "Hosts",
-            Self::Jobs => "Jobs",
-            Self::Devices => "Fullest devices",
+            Self::Hosts => HOSTS_TITLE,
+            Self::Jobs => JOBS_TITLE,
+            Self::Devices => DEVICES_TITLE,
         }
     }
 }
@@ -122,12 +125,13 @@ impl FleetView {
             return 1;
         }
         let room = PROBLEM_LINES.min(usize::from(area.height) / 3).max(1);
-        for problem in fleet.problems.iter().take(room) {
-            let text = format!("! {}", sentence(problem));
-            canvas.text(row_of(area, row), text, ink(problem.kind));
+        let (problems, absent) = problem_lines(fleet);
+        let room = room - usize::from(absent.is_some()).min(room - 1);
+        for (ink, text) in problems.iter().take(room) {
+            canvas.text(row_of(area, row), format!("! {text}"), *ink);
             row += 1;
         }
-        let more = fleet.problems.len().saturating_sub(room);
+        let more = problems.len().saturating_sub(room);
         if more > 0 {
             let least = if fleet.problems_cut { " or more" } else { "" };
             canvas.text(
@@ -135,6 +139,10 @@ impl FleetView {
                 format!("{more}{least} more: `ttmem fleet` lists them"),
                 Ink::Faint,
             );
+            row += 1;
+        }
+        if let Some((ink, text)) = absent {
+            canvas.text(row_of(area, row), format!("! {text}"), ink);
             row += 1;
         }
         row
@@ -191,6 +199,14 @@ impl View for FleetView {
         WORDS
     }
 
+    fn columns(&self) -> &'static [Meaning] {
+        match self.list {
+            List::Hosts => columns::HOSTS,
+            List::Jobs => columns::JOBS,
+            List::Devices => columns::DEVICES,
+        }
+    }
+
     fn handle(&mut self, key: Key, _data: &Data, _chosen: &mut Chosen) -> Outcome {
         self.trouble = None;
         if self.find.is_typing() {
@@ -227,7 +243,7 @@ impl View for FleetView {
         canvas.text(row_of(area, 0), summary(&fleet), Ink::Strong);
         let rest = below(area, 1);
         let taken = if fleet.hosts.is_empty() {
-            let words = "Prometheus knows no ttmem server: docs/fleet.md says how to scrape them";
+            let words = "docs/fleet.md says how servers are scraped";
             canvas.text(row_of(rest, 0), words, Ink::Warning);
             1
         } else {

@@ -3,7 +3,7 @@
 //! Keys and words of the view come first, then those of everywhere, then every other word: whoever
 //! scrolls far enough finds all of the glossary.
 
-use super::{KeyHelp, View};
+use super::{KeyHelp, Meaning, View};
 use crate::glossary::Word;
 use crate::input::Key;
 use crate::theme::Ink;
@@ -43,9 +43,19 @@ const KEY_HELP_WIDTH: usize = 34;
 #[derive(Debug, Default)]
 pub(crate) struct Help {
     scroll: Cursor,
+    /// The keys beside those of the view, where it is alone on a screen of its own.
+    alone: Option<&'static [KeyHelp]>,
 }
 
 impl Help {
+    /// Of a view that is not one of the tabs: neither their keys nor their words are in it.
+    pub(crate) fn of_a_screen(keys: &'static [KeyHelp]) -> Self {
+        Self {
+            alone: Some(keys),
+            ..Self::default()
+        }
+    }
+
     /// Takes a key; whether the help stays open.
     pub(crate) fn handle(&mut self, key: Key) -> bool {
         match key {
@@ -79,7 +89,7 @@ impl Help {
             over
         };
         let room = usize::from(inside.width);
-        let lines = lines(view, room);
+        let lines = lines(view, self.alone, room);
         self.scroll.keep_in_text(lines.len(), inside.height);
         for (line, row) in lines.iter().skip(self.scroll.place()).zip(inside.rows()) {
             canvas.line(row, &line.0);
@@ -104,15 +114,24 @@ impl Help {
 
 struct Line(Vec<(String, Ink)>);
 
-fn lines(view: &dyn View, columns: usize) -> Vec<Line> {
+fn lines(view: &dyn View, alone: Option<&[KeyHelp]>, columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     put_keys(&mut lines, "Keys of this view", view.keys(), columns);
-    put_keys(&mut lines, "Keys everywhere", EVERYWHERE, columns);
-    put_keys(&mut lines, "Keys of a recording", TIME_KEYS, columns);
+    match alone {
+        Some(keys) => put_keys(&mut lines, "Other keys", keys, columns),
+        None => {
+            put_keys(&mut lines, "Keys everywhere", EVERYWHERE, columns);
+            put_keys(&mut lines, "Keys of a recording", TIME_KEYS, columns);
+        }
+    }
+    let meanings = view.columns().iter().copied();
+    put_meanings(&mut lines, "Columns", meanings, columns);
     let own = view.words();
     put_words(&mut lines, "Words of this view", own.iter(), columns);
-    let others = Word::ALL.iter().filter(|word| !own.contains(word));
-    put_words(&mut lines, "Other words", others, columns);
+    if alone.is_none() {
+        let others = Word::ALL.iter().filter(|word| !own.contains(word));
+        put_words(&mut lines, "Other words", others, columns);
+    }
     // Every part ends with a blank line, the last one needs none.
     lines.pop();
     lines
@@ -143,12 +162,22 @@ fn put_words<'w>(
     words: impl Iterator<Item = &'w Word>,
     columns: usize,
 ) {
+    let meanings = words.map(|word| (word.term(), word.meaning()));
+    put_meanings(lines, title, meanings, columns);
+}
+
+fn put_meanings(
+    lines: &mut Vec<Line>,
+    title: &str,
+    meanings: impl Iterator<Item = Meaning>,
+    columns: usize,
+) {
     let begin = lines.len();
     let room = columns.saturating_sub(TERM_WIDTH + 2).max(8);
-    for word in words {
-        let meaning = text::wrap(word.meaning(), room);
+    for (name, meaning) in meanings {
+        let meaning = text::wrap(meaning, room);
         for (place, line) in meaning.into_iter().enumerate() {
-            let term = if place == 0 { word.term() } else { "" };
+            let term = if place == 0 { name } else { "" };
             let term = format!("  {}", text::left(term, TERM_WIDTH));
             lines.push(Line(vec![(term, Ink::Key), (line, Ink::Text)]));
         }

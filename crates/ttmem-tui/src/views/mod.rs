@@ -154,6 +154,9 @@ impl Outcome {
 /// A key and what it does here, for the footer and the help.
 pub(crate) type KeyHelp = (&'static str, &'static str);
 
+/// A column and what it is, for the help.
+pub(crate) type Meaning = (&'static str, &'static str);
+
 /// One of several names to choose from.
 ///
 /// Brackets, because a colour alone says nothing to some, and not every terminal reverses.
@@ -177,6 +180,11 @@ pub(crate) trait View {
     fn keys(&self) -> &'static [KeyHelp];
 
     fn words(&self) -> &'static [Word];
+
+    /// What its columns are, where their names are no words of the glossary.
+    fn columns(&self) -> &'static [Meaning] {
+        &[]
+    }
 
     /// The documents that it shows, besides the totals.
     fn documents(&self, _data: &Data, _chosen: &Chosen) -> Vec<Document> {

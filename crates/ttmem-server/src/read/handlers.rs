@@ -64,12 +64,17 @@ pub(super) fn within(
 pub(super) struct SnapshotQuery {
     /// The devices alone that this names, and who uses them: a logical id, a device node, a PCI address, or the number of a
     /// chip or board.
+    #[schemars(extend("pattern" = DEVICE_NAMES))]
     device: Option<String>,
 }
 
+/// What a device is called, but for the rarer names.
+const DEVICE_NAMES: &str = "^([0-9]{1,9}|0x[0-9a-fA-F]{1,16}|/dev/tenstorrent/[0-9]{1,9}|[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7])$";
+
 pub(super) fn get_snapshot(context: &Context, query: SnapshotQuery) -> Result<Snapshot, Refusal> {
     let view = context.view()?;
-    let wanted = query.device.map(|name| context.devices_in(&view, &name));
+    let named = query.device.filter(|name| !name.is_empty());
+    let wanted = named.map(|name| context.devices_in(&view, &name));
     let wanted = wanted.transpose()?;
     let (geometry, facts) = (context.geometry(&view), context.facts());
     let machine = context.machine(&view);

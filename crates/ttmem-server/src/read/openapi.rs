@@ -95,7 +95,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
             "in": "path",
             "required": true,
             "description": "A logical id, or a unique id in hex.",
-            "schema": {"type": "string", "pattern": "^([0-9]{1,10}|0x[0-9a-fA-F]{1,16})$"},
+            "schema": {"type": "string", "pattern": "^([0-9]{1,9}|0x[0-9a-fA-F]{1,16})$"},
         }));
     }
     if route.path == routes::EVENTS {

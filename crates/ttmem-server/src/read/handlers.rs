@@ -69,7 +69,7 @@ pub(super) struct SnapshotQuery {
 }
 
 /// What a device is called, but for the rarer names.
-const DEVICE_NAMES: &str = "^([0-9]{1,9}|0x[0-9a-fA-F]{1,16}|/dev/tenstorrent/[0-9]{1,9}|[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7])$";
+const DEVICE_NAMES: &str = "^([0-9]{1,9}|0x[0-9a-fA-F]{1,16}|/dev/tenstorrent/[0-9]{1,9}|[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7])?$";
 
 pub(super) fn get_snapshot(context: &Context, query: SnapshotQuery) -> Result<Snapshot, Refusal> {
     let view = context.view()?;

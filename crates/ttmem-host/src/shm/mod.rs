@@ -154,39 +154,40 @@ struct ReadFile {
     content: Result<(Region, bool), ReadRegionError>,
 }
 
-/// All files of one owner, by one thread: one that hangs costs the others of its owner only.
+/// All files of one owner, by one thread; where one hangs, each by its own, so that it costs no other.
 fn read_all(reader: &mut Reader, folder: &Path, owner: u32, ids: Vec<u64>) -> Vec<ReadFile> {
-    let path = |id: u64| folder.join(name_of(id));
-    let paths: Vec<(u64, PathBuf)> = ids.into_iter().map(|id| (id, path(id))).collect();
-    let Some((_id, first)) = paths.first() else {
-        return Vec::new();
-    };
-    let own = paths.clone();
-    let read = reader.within(first, move || {
+    let files = ids.into_iter().map(|id| (id, folder.join(name_of(id))));
+    let files: Vec<(u64, PathBuf)> = files.collect();
+    let all = folder.join(format!("files of user {owner}"));
+    let own = files.clone();
+    let read = reader.within(&all, move || {
         let files = own.into_iter();
-        let files = files.map(|(id, path)| {
-            let (found, content) = read_owned(&path, id);
-            // Another may have come in its place since the folder was listed.
-            let owner = found.unwrap_or(owner);
-            ReadFile {
+        files.map(|(id, path)| read_one(path, id, owner)).collect()
+    });
+    read.unwrap_or_else(|_hung| {
+        let alone = |(id, path): (u64, PathBuf)| {
+            let own = path.clone();
+            let read = reader.within(&path, move || read_one(own, id, owner));
+            read.unwrap_or_else(|error| ReadFile {
                 path,
                 id,
                 owner,
-                content,
-            }
-        });
-        files.collect()
-    });
-    read.unwrap_or_else(|error| {
-        let files = paths.into_iter();
-        let unread = |(id, path)| ReadFile {
-            path,
-            id,
-            owner,
-            content: Err(error.clone().into()),
+                content: Err(error.into()),
+            })
         };
-        files.map(unread).collect()
+        files.into_iter().map(alone).collect()
     })
+}
+
+fn read_one(path: PathBuf, id: u64, owner: u32) -> ReadFile {
+    let (found, content) = read_owned(&path, id);
+    ReadFile {
+        path,
+        id,
+        // Another may have come in its place since the folder was listed.
+        owner: found.unwrap_or(owner),
+        content,
+    }
 }
 
 fn name_of(id: u64) -> String {

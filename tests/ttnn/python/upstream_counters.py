@@ -1,8 +1,10 @@
-"""`ttmem doctor` reads the counters that ttnn itself keeps in shared memory: its own words, of a process that lives
-and of one that was killed."""
+"""`ttmem doctor` reads the counters that ttnn itself keeps in shared memory: its own words, of a process that lives,
+of one that was killed, and when those that were killed have taken every slot."""
 
 import json
 import os
+import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +13,14 @@ import ttmem_machine
 import ttnn
 from tensors import zeros
 from ttmem_check import Arguments, close_board, equal, open_board
+from ttmem_program import environment_of_user
 
 SIDE = 1024
 # What is asked for: elements of two bytes. The allocator takes more.
 REQUESTED = SIDE * SIDE * 2
+
+# The slots of a file of version 3: where they begin, how long each is and how many there are.
+SLOTS = (856, 120, 64)
 
 KILLED = '''
 import os, signal
@@ -30,18 +36,22 @@ os.kill(os.getpid(), signal.SIGKILL)
 '''
 
 
-def environment():
-    """That of a user's shell."""
-    kept = os.environ.items()
-    return {name: value for name, value in kept if name not in ("LD_PRELOAD", "TTMEM_SOCKET")}
+def machine_ids():
+    """The unique ids of this machine's chips."""
+    return {unique_id for unique_id, _board in ttmem_machine.chips().values()}
+
+
+def doctor():
+    """What `ttmem doctor` says."""
+    command = [os.environ["TTMEM_TESTS_PROGRAM"], "doctor", "--json"]
+    said = subprocess.run(command, env=environment_of_user(), capture_output=True, text=True, check=False)
+    return json.loads(said.stdout)
 
 
 def counters(pid):
     """What is counted for a process, by the unique id of the chip."""
-    command = [os.environ["TTMEM_TESTS_PROGRAM"], "doctor", "--json"]
-    said = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    document = json.loads(said.stdout)
-    machine = {unique_id for unique_id, _board in ttmem_machine.chips().values()}
+    document = doctor()
+    machine = machine_ids()
     files = [file for file in document["upstream"] if file["id"] in machine]
     equal("files", {file["id"] for file in files}, machine)
     found = {}
@@ -78,12 +88,46 @@ def check_killed(arguments):
     """A process that could not take its figures out."""
     program = Path("killed.py")
     program.write_text(KILLED.format(rows=arguments.rows, columns=arguments.columns, side=SIDE).lstrip())
-    with subprocess.Popen([sys.executable, str(program)], env=environment()) as process:
+    with subprocess.Popen([sys.executable, str(program)], env=environment_of_user()) as process:
         process.wait()
     equal("how it ended", process.returncode, -9)
     left = counters(process.pid)
     equal("states of the killed", {process["state"] for process in left.values()}, {"dead"})
     equal("what it left", all(process["bytes"]["dram"] >= REQUESTED for process in left.values()), True)
+    return process.pid
+
+
+def take_every_slot(killed):
+    """As many processes that were killed as there are slots: one of them is enough to tell how each leaves its slot."""
+    first, length, count = SLOTS
+    for unique_id in machine_ids():
+        with open(f"/dev/shm/tt_device_{unique_id}_memory", "r+b") as file:
+            content = bytearray(file.read())
+            slots = [content[first + length * slot :][:length] for slot in range(count)]
+            (left,) = (slot for slot in slots if struct.unpack_from("<i", slot) == (killed,))
+            file.seek(first)
+            file.write(bytes(left) * count)
+
+
+def check_full(arguments, killed):
+    """No slot is left: ttnn counts nobody, which is said, and what is then to do helps."""
+    take_every_slot(killed)
+    device = open_board(arguments)
+    tensor = zeros(device, [1, 1, SIDE, SIDE], ttnn.DRAM_MEMORY_CONFIG)
+    equal("counted without a slot", counters(os.getpid()), {})
+    ttnn.deallocate(tensor)
+    close_board(device, arguments)
+    (check,) = (check for check in doctor()["checks"] if check["name"] == "tt-metal")
+    equal("said", "every slot is taken" in check["found"], True)
+    (remedy,) = re.findall(r"`(rm [^`]+)`", check["remedy"])
+    files = {f"/dev/shm/tt_device_{unique_id}_memory" for unique_id in machine_ids()}
+    equal("to be removed", files <= set(remedy.split()), True)
+    # Others that it names may be another's.
+    for file in files:
+        os.remove(file)
+    device = open_board(arguments)
+    check_alive(device)
+    close_board(device, arguments)
 
 
 def main():
@@ -91,9 +135,10 @@ def main():
     device = open_board(arguments)
     check_alive(device)
     close_board(device, arguments)
-    check_killed(arguments)
+    killed = check_killed(arguments)
+    check_full(arguments, killed)
     with open(arguments.summary, "w", encoding="utf-8") as summary:
-        summary.write("what ttnn counts itself, of a process that lives and of one that was killed")
+        summary.write("what ttnn counts itself, of one that lives, of the killed, and with no slot left")
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ struct Harvesting {
     pcie: u32,
 }
 
-/// The descriptor of a board; `None` for one whose links we do not know.
+/// The descriptor of a board, with the unique ids of a run; `None` for one whose links we do not know.
 #[must_use]
-pub fn cluster_descriptor(board: BoardKind) -> Option<String> {
+pub fn cluster_descriptor(board: BoardKind, run: u32) -> Option<String> {
     let links = links(board)?;
     let mut yaml = String::new();
     let mut line = |text: std::fmt::Arguments<'_>| {
@@ -61,9 +61,8 @@ pub fn cluster_descriptor(board: BoardKind) -> Option<String> {
     }
 
     line(format_args!("chip_unique_ids:"));
-    for chip in board.chips() {
-        let unique_id = board_id(board, chip) ^ u64::from(chip.logical_id);
-        line(format_args!("  {}: {unique_id}", chip.logical_id));
+    for (chip, unique_id) in unique_ids(board, run) {
+        line(format_args!("  {chip}: {unique_id}"));
     }
 
     if links.is_empty() {
@@ -105,7 +104,7 @@ pub fn cluster_descriptor(board: BoardKind) -> Option<String> {
         let chips: Vec<String> = on_card.map(|chip| chip.logical_id.to_string()).collect();
         line(format_args!(
             "  - [{{board_id: {}}}, {{board_type: {}}}, {{chips: [{}]}}]",
-            board_id(board, local),
+            board_id(board, local, run),
             local.board_type,
             chips.join(", ")
         ));
@@ -138,8 +137,16 @@ fn ethernet_place(board: BoardKind, chip: u32) -> (u32, u32) {
     }
 }
 
-/// A serial number as the vendor forms them: the kind of board, then a number.
-fn board_id(board: BoardKind, chip: ChipDescription) -> u64 {
+/// The chips of a board, and the unique id that each has in a run.
+pub(crate) fn unique_ids(board: BoardKind, run: u32) -> impl Iterator<Item = (u32, u64)> {
+    board.chips().map(move |chip| {
+        let unique_id = board_id(board, chip, run) ^ u64::from(chip.logical_id);
+        (chip.logical_id, unique_id)
+    })
+}
+
+/// A serial number as the vendor forms them: the kind of board, then a number, of the run and of the card.
+fn board_id(board: BoardKind, chip: ChipDescription, run: u32) -> u64 {
     let kind: u64 = match board {
         BoardKind::N150 => 0x18,
         BoardKind::N300 | BoardKind::T3000 => 0x14,
@@ -149,7 +156,8 @@ fn board_id(board: BoardKind, chip: ChipDescription) -> u64 {
         BoardKind::P300 => 0x45,
         BoardKind::GalaxyBlackhole => 0x47,
     };
-    (kind << 36) | (u64::from(card_of(chip) + 1) << 8)
+    // No number of a process has more than 22 bits, and no board as many cards as the six bits below them tell apart.
+    (kind << 36) | (u64::from(run) << 14) | (u64::from(card_of(chip) + 1) << 8)
 }
 
 fn harvesting(board: BoardKind) -> Harvesting {
@@ -207,15 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn serial_numbers_differ_by_card_and_unique_ids_by_chip() {
-        let board = BoardKind::T3000;
-        let mut ids: Vec<u64> = board
-            .chips()
-            .map(|chip| board_id(board, chip) ^ u64::from(chip.logical_id))
+    fn serial_numbers_differ_by_card_and_unique_ids_by_chip_and_run() {
+        let of_run = |run| unique_ids(BoardKind::T3000, run).map(|(_chip, id)| id);
+        let mut ids: Vec<u64> = of_run(0)
+            .chain(of_run(1))
+            .chain(of_run((1 << 22) - 1))
             .collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), 8);
+        assert_eq!(ids.len(), 3 * 8);
     }
 
     #[test]
@@ -244,7 +252,7 @@ boards:
   - [{board_id: 1374389534976}, {board_type: n300}, {chips: [0, 1]}]
 ";
         assert_eq!(
-            cluster_descriptor(BoardKind::N300).as_deref(),
+            cluster_descriptor(BoardKind::N300, 0).as_deref(),
             Some(expected)
         );
     }

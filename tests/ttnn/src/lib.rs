@@ -17,6 +17,7 @@ pub mod behaviour;
 pub mod descriptor;
 pub mod links;
 pub mod matrix;
+mod own_board;
 mod process;
 pub mod programs;
 pub mod provision;

@@ -187,7 +187,7 @@ mod tests {
     fn boards_are_opened_whole_and_can_be_described() {
         for board in BOARDS {
             assert_eq!((board.rows, board.columns), whole_mesh(board.kind));
-            assert!(cluster_descriptor(board.kind).is_some(), "{board:?}");
+            assert!(cluster_descriptor(board.kind, 0).is_some(), "{board:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! the program is `failures/NAME.py`. It runs under `ttmem run` on one chip; of the report the part
 //! is shown that explains the failure.
 
-use crate::descriptor::cluster_descriptor;
+use crate::own_board::OwnBoard;
 use crate::process::{self, Output, run_to_end};
 use crate::programs::BOARDS;
 use crate::session::Session;
@@ -55,10 +55,7 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
     let place = tempfile::tempdir().context("no folder to run in")?;
     let folder = place.path();
     process::write(&folder.join(PROGRAM), &program)?;
-    let board = BOARDS[0];
-    let descriptor = folder.join("cluster.yaml");
-    let yaml = cluster_descriptor(board.kind).context("the links of this board are not known")?;
-    process::write(&descriptor, &yaml)?;
+    let own_board = OwnBoard::describe(BOARDS[0].kind, folder)?;
     let report = folder.join("report");
     let mut command = process::command(&session.ttmem);
     command
@@ -73,7 +70,7 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
         // Where no server is: the run has its own.
         .env("XDG_RUNTIME_DIR", folder)
         .env("TT_METAL_CACHE", &session.ttnn.kernel_cache)
-        .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &descriptor);
+        .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", own_board.descriptor());
     let output = Output {
         stdout: folder.join("stdout"),
         stderr: folder.join("stderr"),

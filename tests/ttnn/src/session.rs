@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context as _, bail};
 use thiserror::Error;
 
-use crate::descriptor::cluster_descriptor;
+use crate::own_board::OwnBoard;
 use crate::process::{self, Output, run_to_end};
 use crate::programs::{Program, TestBoard};
 use crate::provision::TtnnEnvironment;
@@ -105,10 +105,7 @@ impl Session {
         manner: Manner,
     ) -> anyhow::Result<String> {
         process::make_empty(folder)?;
-        let descriptor = folder.join("cluster.yaml");
-        let yaml =
-            cluster_descriptor(board.kind).context("the links of this board are not known")?;
-        process::write(&descriptor, &yaml)?;
+        let own_board = OwnBoard::describe(board.kind, folder)?;
 
         // The path of a socket must be short, and that of `folder` may not be.
         let socket_folder = tempfile::tempdir().context("no folder for a socket")?;
@@ -120,7 +117,7 @@ impl Session {
             .args([board.rows, board.columns].map(|size| size.to_string()))
             .arg(self.seed.to_string())
             .env("TT_METAL_CACHE", &self.ttnn.kernel_cache)
-            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &descriptor)
+            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", own_board.descriptor())
             .envs(manner.settings.iter().copied());
         if manner.is_attached {
             command.env("LD_PRELOAD", &self.attach);

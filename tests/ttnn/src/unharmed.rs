@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use tempfile::TempDir;
 
 use crate::behaviour::Outcome;
-use crate::descriptor::cluster_descriptor;
+use crate::own_board::OwnBoard;
 use crate::process::{self, Output, run_to_end};
 use crate::programs::{BOARDS, TestBoard};
 use crate::session::Session;
@@ -145,7 +145,7 @@ struct Pair<'s> {
     session: &'s Session,
     board: TestBoard,
     folder: PathBuf,
-    descriptor: PathBuf,
+    own_board: OwnBoard,
     /// Short, as the path of a socket must be.
     socket_folder: TempDir,
 }
@@ -155,15 +155,12 @@ impl<'s> Pair<'s> {
         let name = format!("unharmed-{}-{}", session.ttnn.wheel, board.kind.name());
         let folder = session.folder.join(name);
         process::make_empty(&folder)?;
-        let yaml =
-            cluster_descriptor(board.kind).context("the links of this board are not known")?;
-        let descriptor = folder.join("cluster.yaml");
-        process::write(&descriptor, &yaml)?;
+        let own_board = OwnBoard::describe(board.kind, &folder)?;
         Ok(Self {
             session,
             board,
             folder,
-            descriptor,
+            own_board,
             socket_folder: tempfile::tempdir().context("no folder for a socket")?,
         })
     }
@@ -210,7 +207,10 @@ impl<'s> Pair<'s> {
             .stdin(Stdio::null())
             .env("XDG_RUNTIME_DIR", self.socket_folder.path())
             .env("TT_METAL_CACHE", &session.ttnn.kernel_cache)
-            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &self.descriptor);
+            .env(
+                "TT_METAL_MOCK_CLUSTER_DESC_PATH",
+                self.own_board.descriptor(),
+            );
         let output = Output {
             stdout: folder.join("stdout"),
             stderr: folder.join("stderr"),

@@ -138,6 +138,8 @@ pub enum Doubt {
     Twice { pid: i32 },
     #[error("slot {slot} has {pid} for a process")]
     Pid { slot: usize, pid: i32 },
+    #[error("all {PROCESSES} slots are taken: TT-Metal does not count any other process")]
+    Full,
 }
 
 /// Why bytes are no region.
@@ -245,6 +247,9 @@ impl Region {
         let found = self.processes.len();
         if u32::try_from(found) != Ok(said) {
             doubts.push(Doubt::Processes { said, found });
+        }
+        if found == PROCESSES {
+            doubts.push(Doubt::Full);
         }
         let mut pids: Vec<i32> = self.processes.iter().map(|process| process.pid).collect();
         pids.sort_unstable();

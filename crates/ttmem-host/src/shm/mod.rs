@@ -65,10 +65,20 @@ impl Content {
     /// The bytes of processes that are gone: nobody takes them out of the totals.
     #[must_use]
     pub fn left_behind(&self) -> Bytes {
+        Bytes::sum(self.gone().map(|process| &process.bytes))
+    }
+
+    /// Whether no process more can be counted, for slots that nobody gives back.
+    #[must_use]
+    pub fn is_full_of_gone(&self) -> bool {
+        self.region.doubts.contains(&Doubt::Full) && self.gone().next().is_some()
+    }
+
+    fn gone(&self) -> impl Iterator<Item = &ProcessFigures> {
         let with_state = self.region.processes.iter().zip(&self.liveness);
-        let gone = with_state
-            .filter(|(_process, state)| matches!(state, Liveness::Dead | Liveness::Reused));
-        Bytes::sum(gone.map(|(process, _state)| &process.bytes))
+        with_state
+            .filter(|(_process, state)| matches!(state, Liveness::Dead | Liveness::Reused))
+            .map(|(process, _state)| process)
     }
 }
 

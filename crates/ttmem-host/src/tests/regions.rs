@@ -123,6 +123,32 @@ fn a_file_that_lies_is_doubted_aloud() {
 }
 
 #[test]
+fn a_file_whose_slots_are_all_taken_says_that_nobody_else_is_counted() {
+    let tree = Tree::new();
+    let mut bytes = fuzz::region(3, 7);
+    for slot in 0..64_usize {
+        let at = 856 + slot * 120;
+        let pid = 4200 + i32::try_from(slot).unwrap();
+        bytes[at..at + 4].copy_from_slice(&pid.to_le_bytes());
+    }
+    let path = "dev/shm/tt_device_7_memory";
+    tree.put(path, &bytes);
+    let content = only(&tree).content.unwrap();
+    assert!(content.region.doubts.contains(&Doubt::Full));
+    assert!(content.is_full_of_gone());
+    for pid in 4200..4264 {
+        tree.process(pid, "python", 100);
+    }
+    let content = only(&tree).content.unwrap();
+    assert!(content.region.doubts.contains(&Doubt::Full));
+    assert!(!content.is_full_of_gone());
+    bytes[856..860].fill(0);
+    tree.put(path, &bytes);
+    let content = only(&tree).content.unwrap();
+    assert!(!content.region.doubts.contains(&Doubt::Full));
+}
+
+#[test]
 fn processes_that_are_gone_or_another_are_told_from_those_that_live() {
     let tree = Tree::new();
     tree.put("dev/shm/tt_device_7_memory", fuzz::region(3, 7));

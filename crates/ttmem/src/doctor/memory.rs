@@ -122,8 +122,15 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             .iter()
             .filter_map(|file| Some((file, file.content.as_ref().ok()?)))
     };
+    let full = read().filter(|(_file, content)| content.is_full_of_gone());
+    let full = full.count();
+    if full > 0 {
+        parts.push(format!(
+            "in {full} every slot is taken: TT-Metal does not count programs that start now"
+        ));
+    }
     let stale: Vec<&SharedMemory> = read()
-        .filter(|(_file, content)| !content.left_behind().is_zero())
+        .filter(|(_file, content)| !content.left_behind().is_zero() || content.is_full_of_gone())
         .map(|(file, _content)| file)
         .collect();
     if !stale.is_empty() {

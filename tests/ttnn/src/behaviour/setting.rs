@@ -1,7 +1,6 @@
 //! Where the two runs of a behaviour take place: the same board, folders of their own.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,18 +9,12 @@ use tempfile::TempDir;
 use ttmem_event::catalogue::BoardKind;
 
 use super::{Behaviour, Way};
-use crate::descriptor::cluster_descriptor;
+use crate::own_board::OwnBoard;
 use crate::process;
 use crate::session::Session;
 
 /// The board that all of them run on.
 const BOARD: BoardKind = BoardKind::N150;
-
-/// Before the unique id of the board's only chip, in its descriptor.
-const UNIQUE_IDS: &str = "chip_unique_ids:\n  0: ";
-
-/// The lowest bit of a unique id in which chips of one board do not differ.
-const SERIAL_SHIFT: u32 = 8;
 
 /// A library that a user could have preloaded.
 const OWN_LIBRARY: &str = include_str!("own_library.cpp");
@@ -34,9 +27,7 @@ pub(super) struct Setting<'s> {
     folder: PathBuf,
     /// Short, as the path of a socket must be; and nobody listens there by default.
     socket_folder: TempDir,
-    descriptor: PathBuf,
-    /// Where the runtime keeps its own figures of the board's chip.
-    upstream_file: PathBuf,
+    board: OwnBoard,
     own_library: Option<PathBuf>,
 }
 
@@ -45,25 +36,20 @@ impl<'s> Setting<'s> {
     pub(super) fn prepare(session: &'s Session, behaviour: Behaviour) -> anyhow::Result<Self> {
         let folder = session.folder.join(format!("behaviour-{}", behaviour.name));
         process::make_empty(&folder)?;
-        let (yaml, chip) = own_board().context("the links of the board are not known")?;
-        let descriptor = folder.join("cluster.yaml");
-        process::write(&descriptor, &yaml)?;
+        let board = OwnBoard::describe(BOARD, &folder)?;
         let own_library = if behaviour.own_library {
             Some(compile_own_library(&folder)?)
         } else {
             None
         };
-        let setting = Self {
+        Ok(Self {
             session,
             behaviour,
             folder,
             socket_folder: tempfile::tempdir().context("no folder for a socket")?,
-            descriptor,
-            upstream_file: PathBuf::from(format!("/dev/shm/tt_device_{chip}_memory")),
+            board,
             own_library,
-        };
-        setting.clean();
-        Ok(setting)
+        })
     }
 
     /// A folder for one of the runs.
@@ -86,8 +72,7 @@ impl<'s> Setting<'s> {
 
     /// Removes what the runtime keeps after the end of a run: the chip is no other run's.
     pub(super) fn clean(&self) {
-        // Mostly it is there; without the runtime or with its tracking off it is not.
-        let _was_there = fs::remove_file(&self.upstream_file);
+        self.board.clean();
     }
 
     /// These words, with the program that types Ctrl-C before them if the way asks for it.
@@ -128,7 +113,7 @@ impl<'s> Setting<'s> {
             .current_dir(folder)
             .env("XDG_RUNTIME_DIR", self.socket_folder.path())
             .env("TT_METAL_CACHE", kernel_cache)
-            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", &self.descriptor)
+            .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", self.board.descriptor())
             .env("TTMEM_STANDIN_WITNESSES", folder.join("witnesses"))
             .envs(self.behaviour.variables.iter().copied());
         if let Some(library) = &self.own_library {
@@ -140,16 +125,6 @@ impl<'s> Setting<'s> {
     fn program(&self, file: &str) -> PathBuf {
         self.session.programs.join("behaviours").join(file)
     }
-}
-
-/// The board's descriptor with a unique id that no other run has, and that id.
-fn own_board() -> Option<(String, u64)> {
-    let yaml = cluster_descriptor(BOARD)?;
-    let (_before, rest) = yaml.split_once(UNIQUE_IDS)?;
-    let usual = rest.lines().next()?;
-    let own = usual.parse::<u64>().ok()? | u64::from(std::process::id()) << SERIAL_SHIFT;
-    // Of a board with one chip, the id of the board is the same number.
-    Some((yaml.replace(usual, &own.to_string()), own))
 }
 
 fn compile_own_library(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -167,17 +142,4 @@ fn compile_own_library(folder: &Path) -> anyhow::Result<PathBuf> {
         bail!("no library could be compiled: {said}");
     }
     Ok(library)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_board_has_an_id_of_its_own_in_both_places() {
-        let (yaml, own) = own_board().expect("the board can be described");
-        let usual = cluster_descriptor(BOARD).expect("as above");
-        assert!(!usual.contains(&own.to_string()));
-        assert_eq!(yaml.matches(&own.to_string()).count(), 2, "{yaml}");
-    }
 }

@@ -8,6 +8,7 @@ use crate::processes::Liveness;
 use crate::roots::Roots;
 use crate::shm::{self, LeftOut, SharedMemory};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Who a process is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct Sample {
     pub left_out: Vec<LeftOut>,
     /// The processes that have a device open or a place in the counters, those that are there.
     pub people: BTreeMap<i32, Person>,
-    /// How many reads hang.
-    pub stuck: usize,
+    /// The files whose reading hangs.
+    pub stuck: Vec<PathBuf>,
 }
 
 /// Looks at a machine, and remembers what need not be read again.

@@ -75,11 +75,17 @@ impl Watch {
         Sample {
             chips,
             people,
-            stuck: self.reader.stuck(),
+            stuck: self.stuck(),
             devices,
             regions,
             left_out,
         }
+    }
+
+    /// What hangs, as the machine calls it that is looked at.
+    fn stuck(&self) -> Vec<PathBuf> {
+        let stuck = self.reader.stuck().into_iter();
+        stuck.map(|path| self.roots.shown(&path)).collect()
     }
 
     fn people(&mut self, pids: BTreeSet<i32>) -> BTreeMap<i32, Person> {

@@ -23,8 +23,9 @@ use ttmem_ledger::{Audience, ProcessView, View};
 /// More processes than devices are ever shared by; the machine's own limits are higher.
 const MAX_USERS: usize = 4096;
 
-/// Processes that are gone and listed per file; the bytes of all of them are counted.
+/// Processes that are gone and listed per file, and in all; the bytes of all of them are counted.
 const MAX_GONE_OF_FILE: usize = 16;
+const MAX_GONE: usize = 1024;
 
 /// Owners of files that were not read and are named.
 const MAX_NAMED_OWNERS: usize = 8;
@@ -174,7 +175,9 @@ impl Joined {
             )];
         }
         let sample = &self.looked.sample;
-        let mut errors = Vec::new();
+        let stuck = sample.stuck.iter();
+        let stuck = stuck.map(|path| format!("reading {} hangs", path.display()));
+        let mut errors: Vec<String> = stuck.collect();
         // Without the driver, and without counters, there is nothing wrong.
         let failed = |what: &str, error: Option<&Unread>| {
             let error = error.filter(|error| **error != Unread::Missing)?;
@@ -204,8 +207,6 @@ impl Joined {
                 "/dev/tenstorrent/{ordinal}: the device is detached"
             ));
         }
-        let stuck = sample.stuck.iter();
-        errors.extend(stuck.map(|path| format!("reading {} hangs", path.display())));
         errors
     }
 
@@ -239,6 +240,7 @@ impl Joined {
         let mut meeting = Meeting {
             view,
             users: BTreeMap::new(),
+            gone: 0,
             left_out: 0,
             reported: attached(view),
         };
@@ -261,7 +263,11 @@ impl Joined {
             .flat_map(|(device, files)| files.iter().map(move |(file, _by)| (*file, device)))
             .collect();
         let files = sample.regions.as_deref().unwrap_or_default();
-        for (file, found) in files.iter().enumerate() {
+        // Those of known chips first, for who is listed.
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_key(|file| !of_files.contains_key(file));
+        for file in order {
+            let found = &files[file];
             let Ok(content) = &found.content else {
                 continue;
             };
@@ -327,6 +333,8 @@ fn attached(view: &View) -> HashMap<u32, Vec<&ProcessView>> {
 struct Meeting<'a> {
     view: &'a View,
     users: BTreeMap<UserKey, User>,
+    /// Slots of processes that are gone, those that are kept.
+    gone: usize,
     /// Processes that are gone and that are not kept.
     left_out: usize,
     reported: HashMap<u32, Vec<&'a ProcessView>>,
@@ -496,11 +504,12 @@ impl Meeting<'_> {
             let name = name.unwrap_or(&slot.name);
             if is_gone {
                 met.left_behind = met.left_behind.plus(bytes);
-                gone += 1;
-                if gone > MAX_GONE_OF_FILE {
+                if gone >= MAX_GONE_OF_FILE || self.gone >= MAX_GONE {
                     self.left_out += 1;
                     continue;
                 }
+                gone += 1;
+                self.gone += 1;
             }
             let difference = device.and_then(|device| self.difference(slot.pid, device, bytes));
             let view = self.view;

@@ -28,7 +28,7 @@ const WATCHED: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Looking rests so many times as long as it took processor time: whoever makes it long makes it rare, and no more than that.
-const RESTS: u32 = 50;
+const RESTS: u32 = 100;
 
 /// How long after a reader's question it counts as reading: longer than viewers wait between two.
 const READS_FOR: Duration = Duration::from_secs(5);
@@ -202,7 +202,7 @@ mod tests {
     fn a_look_that_takes_long_is_rare_and_figures_stay_younger_than_stale() {
         let millis = Duration::from_millis;
         assert_eq!(interval(true, millis(5)), WATCHED);
-        assert_eq!(interval(true, millis(100)), millis(5000));
+        assert_eq!(interval(true, millis(50)), millis(5000));
         assert_eq!(interval(true, Duration::MAX), IDLE);
         assert_eq!(interval(false, millis(1)), IDLE);
         assert!(IDLE < STALE);

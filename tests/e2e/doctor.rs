@@ -1,11 +1,15 @@
 //! `ttmem doctor` on this machine, which has no card, and on copies of machines that do.
 
 use super::support::server::{TestServer, ttmem};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
+use ttmem_api::is_deceptive;
+use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
+use ttmem_host::shm::Bytes;
+use ttmem_host::tree::{Tree, wormholes};
 
 fn doctor(arguments: &[&str], root: Option<&Path>) -> Output {
     let mut command = ttmem();
@@ -94,16 +98,17 @@ fn every_check_that_is_not_well_says_what_to_do() {
         let is_bad = matches!(check["state"].as_str(), Some("warning" | "problem"));
         assert!(!is_bad || check["remedy"].is_string(), "{check}");
     }
-    let chips = document["chips"].as_array().expect("chips");
+    let chips = document["devices"].as_array().expect("chips");
     assert_eq!(chips.len(), 2, "a card of two chips");
     assert_eq!(chips[1]["remote"], true);
-    assert_eq!(chips[1]["pci_address"], "0000:0a:00.0");
-    assert_eq!(chips[0]["board_serial"], "0100014000000001");
+    assert_eq!(chips[1]["names"]["pci_address"], "0000:0a:00.0");
+    assert_eq!(chips[0]["names"]["board_serial"], "0x100014000000001");
 
     let output = doctor(&[], Some(root));
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains("tenstorrent-hugepages.service"), "{text}");
-    assert!(text.contains("/dev/tenstorrent/0"), "{text}");
+    let row = "0     /dev/tenstorrent/0    0000:0a:00.0  0100014000000001  -                 n300";
+    assert!(text.lines().any(|line| line == row), "{text}");
 
     // With the pages and a newer driver nothing is left that does not work.
     put(root, "sys/module/tenstorrent/version", "2.10.1\n");
@@ -143,6 +148,147 @@ fn counters_of_a_version_that_is_not_known_are_not_taken_for_zero() {
             .contains("not known: 1"),
         "{found}"
     );
+}
+
+/// What doctor prints is what a server has in its documents, to which nothing is attached.
+#[test]
+fn doctor_and_a_server_say_the_same_of_a_machine() {
+    let tree = Tree::with(&wormholes("n300", 2));
+    tree.process(4242, "trainer", 10);
+    tree.process(4243, "of root", 10);
+    tree.put("proc/driver/tenstorrent/1/pids", "4242\n4242\n77\n");
+    let counted = |id: u64, device_id: u32, pids: &[i32]| {
+        let slots = (0..).zip(pids).map(|(slot, pid)| WrittenSlot {
+            slot,
+            pid: *pid,
+            name: "python",
+            bytes: Bytes {
+                dram: 4096,
+                l1: 64,
+                ..Bytes::default()
+            },
+        });
+        tree.count(&WrittenRegion {
+            version: 4,
+            id,
+            device_id,
+            processes: slots.collect(),
+        });
+    };
+    // Of a chip, of none that is known, and broken; with a dead process.
+    counted(0xA000_0000_0000_0001, 1, &[4242, 4300]);
+    counted(7, 77, &[4242]);
+    tree.put("dev/shm/tt_device_8_memory", "short");
+    let root = tree.at("");
+    let server = TestServer::start(&["--host-root", root.to_str().expect("text")]);
+    let said = server.status();
+    let document = document(&doctor(&["--json"], Some(&root)));
+    let devices = document["devices"].as_array().expect("devices");
+    assert_eq!(devices.len(), 4);
+    for (device, served) in devices
+        .iter()
+        .zip(said["devices"].as_array().expect("devices"))
+    {
+        for (name, value) in device.as_object().expect("an object") {
+            assert_eq!(*value, served[name], "{name}");
+        }
+    }
+    let mut machine = document["machine"].clone();
+    machine["time"] = said["machine"]["time"].clone();
+    assert_eq!(machine, said["machine"]);
+    // And it is what was planted.
+    assert_eq!(devices[1]["upstream"]["bytes"]["dram"], 8192);
+    assert_eq!(devices[1]["upstream"]["left_behind"]["dram"], 4096);
+    let trainer = &machine["processes"][1];
+    assert_eq!(trainer["name"], "trainer");
+    assert_eq!(trainer["devices"][0]["descriptors"], 2);
+    let elsewhere = json!([{"id": "0x7", "upstream": {"dram": 4096, "l1": 64, "l1_small": 0, "trace": 0, "cb": 0}}]);
+    assert_eq!(trainer["unmatched"], elsewhere);
+}
+
+/// Names of processes and values of a driver are others' texts: none drives a terminal or turns a line around.
+#[test]
+fn nothing_that_deceives_is_printed() {
+    let cards = wormholes("n150", 1);
+    let tree = Tree::with(&cards);
+    let text = "a\u{202e}b\u{1b}[2Jc\u{200b}\u{7f}";
+    tree.process(4242, "x", 10);
+    tree.put("proc/4242/comm", text);
+    tree.put("proc/driver/tenstorrent/0/pids", "4242\n");
+    let entry = Tree::entry(&cards[0]);
+    let pci = Tree::pci(&cards[0]);
+    for file in [
+        format!("{entry}/tt_fw_bundle_ver"),
+        format!("{pci}/current_link_speed"),
+        format!("{pci}/max_link_speed"),
+        "sys/module/tenstorrent/version".to_owned(),
+    ] {
+        tree.put(&file, "1.2\u{202e}3\u{200b}\n");
+    }
+    let root = tree.at("");
+    let deceives = |letter: char| letter != '\n' && is_deceptive(letter);
+    let plain = |output: &Output| {
+        let said = String::from_utf8(output.stdout.clone()).expect("text");
+        assert!(!said.contains(deceives), "{said:?}");
+        said
+    };
+    let said = plain(&doctor(&[], Some(&root)));
+    assert!(said.contains("(4242) has 0"), "{said}");
+    let output = doctor(&["--json"], Some(&root));
+    plain(&output);
+    let document = document(&output);
+    let telemetry = &document["devices"][0]["telemetry"];
+    assert_eq!(telemetry["link_speed"], Value::Null, "refused as a value");
+    assert_eq!(telemetry["firmware"]["tt_fw_bundle_ver"], Value::Null);
+    let why = telemetry["unread"]["link_speed"]
+        .as_str()
+        .expect("a reason");
+    assert!(why.contains("not understood") && why.is_ascii(), "{why}");
+    let server = TestServer::start(&["--host-root", root.to_str().expect("text")]);
+    for arguments in [
+        &["status"][..],
+        &["status", "--json"],
+        &["top", "--once", "--view", "overview"],
+        &["top", "--once", "--view", "processes"],
+    ] {
+        plain(&server.ask(arguments));
+    }
+}
+
+/// A machine with very many files that are none: the command stays one that can be typed, and gets there.
+#[test]
+fn a_command_that_removes_files_is_bounded_and_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    for id in 0..100 {
+        put(root, &format!("dev/shm/tt_device_{id}_memory"), "short");
+    }
+    put(root, "dev/shm/other", "mine");
+    let mut rounds = 0;
+    loop {
+        let document = document(&doctor(&["--json"], Some(root)));
+        let found = check(&document, "tt-metal");
+        if found["state"] != "warning" {
+            break;
+        }
+        let remedy = found["remedy"].as_str().expect("a remedy");
+        assert!(found["found"].as_str().expect("text").len() < 8000);
+        let command = remedy.split('`').nth(1).expect("a command");
+        assert!(command.split(' ').count() <= 33, "{command}");
+        assert!(
+            rounds > 0 || remedy.contains("and then 32 more"),
+            "{remedy}"
+        );
+        let status = Command::new("sh").args(["-c", command]).status();
+        assert!(status.expect("it runs").success());
+        rounds += 1;
+        assert!(rounds <= 4, "{document}");
+    }
+    assert_eq!(rounds, 4);
+    let left = fs::read_dir(root.join("dev/shm"))
+        .expect("a folder")
+        .count();
+    assert_eq!(left, 1, "nothing else is removed");
 }
 
 #[test]

@@ -3,10 +3,12 @@
 
 use crate::doctor::{card, check, document, folders, machine, put};
 use crate::support::c_program::{Linked, Workshop};
-use crate::support::server::{TTMEM, without_settings};
+use crate::support::client::{Client, allocation};
+use crate::support::server::{TTMEM, TestServer, without_settings};
+use crate::support::wait_until;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// What the helper ends with where the kernel does not let it ask about reads.
 const CANNOT: i32 = 77;
@@ -59,6 +61,22 @@ impl Driver {
         (output.status.code() != Some(CANNOT)).then_some(output)
     }
 
+    /// A server in which reads fail by these rules; none where that cannot be.
+    fn serve(&self, rules: &[String]) -> Option<TestServer> {
+        // Tried before: a server that cannot be filtered would never come up.
+        self.run(&["none=hang".to_owned()], &["doctor"])?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = self.root.path().to_str().expect("text");
+        let server = TestServer::start_adapted(folder, &["--host-root", root], |command| {
+            let mut filtered = without_settings(&self.helper);
+            filtered.args(rules).arg("--").arg(TTMEM);
+            filtered.args(command.get_args());
+            filtered.stdout(Stdio::null()).stderr(Stdio::null());
+            *command = filtered;
+        });
+        Some(server)
+    }
+
     /// What is found, once no file hangs but those that have to: on a busy machine any may seem to.
     fn doctor(&self, rules: &[String]) -> Option<Value> {
         let meant = rules.iter().filter(|rule| rule.ends_with("=hang")).count();
@@ -74,35 +92,78 @@ impl Driver {
     }
 }
 
-/// Where a value stands in the document, its file, and its value.
-fn values() -> Vec<(&'static str, String, Value)> {
+/// A value of a card: its name, where it stands in the document, its file, and what it is.
+struct FileOfCard {
+    name: &'static str,
+    place: &'static str,
+    file: String,
+    value: Value,
+}
+
+fn values() -> Vec<FileOfCard> {
     let (pci, entry) = folders(0);
+    let value = |name, place, file: String, value: Value| FileOfCard {
+        name,
+        place,
+        file,
+        value,
+    };
     vec![
-        ("heartbeat", format!("{entry}/tt_heartbeat"), 7000.into()),
-        ("ai_clock_mhz", format!("{entry}/tt_aiclk"), 1000.into()),
-        (
-            "board_serial",
-            format!("{entry}/tt_serial"),
-            "0100014000000001".into(),
+        value(
+            "heartbeat",
+            "/telemetry/heartbeat",
+            format!("{entry}/tt_heartbeat"),
+            7000.into(),
         ),
-        ("card_type", format!("{entry}/tt_card_type"), "n300".into()),
-        (
+        value(
+            "ai_clock_mhz",
+            "/telemetry/ai_clock_mhz",
+            format!("{entry}/tt_aiclk"),
+            1000.into(),
+        ),
+        value(
+            "board_serial",
+            "/names/board_serial",
+            format!("{entry}/tt_serial"),
+            "0x100014000000001".into(),
+        ),
+        value(
+            "card_type",
+            "/telemetry/card_type",
+            format!("{entry}/tt_card_type"),
+            "n300".into(),
+        ),
+        value(
             "tt_fw_bundle_ver",
+            "/telemetry/firmware/tt_fw_bundle_ver",
             format!("{entry}/tt_fw_bundle_ver"),
             "18.12.0.0".into(),
         ),
-        ("link_width", format!("{pci}/current_link_width"), 8.into()),
-        (
+        value(
+            "link_width",
+            "/telemetry/link_width",
+            format!("{pci}/current_link_width"),
+            8.into(),
+        ),
+        value(
             "temperature_millidegrees",
+            "/telemetry/temperature_millidegrees",
             format!("{pci}/hwmon/hwmon0/temp1_input"),
             45_312.into(),
         ),
-        (
+        // Who has a card open is told with the processes: nobody has.
+        value(
             "holders",
+            "/telemetry/unread/holders",
             "proc/driver/tenstorrent/0/pids".to_owned(),
-            Value::Array(Vec::new()),
+            Value::Null,
         ),
     ]
+}
+
+/// What a document has of a card at a place; null if nothing.
+fn at<'a>(device: &'a Value, place: &str) -> &'a Value {
+    device.pointer(place).unwrap_or(&Value::Null)
 }
 
 #[test]
@@ -117,23 +178,29 @@ fn each_file_fails_by_itself_in_every_way() {
         ("13", "permission denied"),
         ("hang", "reading it hangs"),
     ] {
-        for (failing, file, _value) in values() {
-            let Some(document) = driver.doctor(&[format!("/{file}={error}")]) else {
+        for failing in values() {
+            let Some(document) = driver.doctor(&[format!("/{}={error}", failing.file)]) else {
                 return;
             };
-            for (name, _file, value) in values() {
+            let failing = failing.name;
+            for FileOfCard {
+                name, place, value, ..
+            } in values()
+            {
                 let devices = &document["devices"];
                 let (first, second) = (&devices[0], &devices[1]);
+                let unread = &first["telemetry"]["unread"];
                 if name == failing {
-                    assert_eq!(first[name], Value::Null, "{error}");
-                    assert_eq!(first["unread"][name], reason, "{name}");
+                    assert_eq!(unread[name], reason, "{name}");
+                    let found = at(first, place);
+                    assert!(found.is_null() || name == "holders", "{found}");
                 } else {
-                    assert_eq!(first[name], value, "{failing} fails with {error}");
-                    assert_eq!(first["unread"][name], Value::Null);
+                    assert_eq!(*at(first, place), value, "{failing} fails with {error}");
+                    assert_eq!(unread[name], Value::Null);
                 }
                 // The other card is as it was.
                 if name != "board_serial" {
-                    assert_eq!(second[name], value, "{failing} fails with {error}");
+                    assert_eq!(*at(second, place), value, "{failing} fails with {error}");
                 }
             }
             let is_detached =
@@ -155,20 +222,22 @@ fn a_card_of_which_every_file_fails_is_listed_and_its_neighbour_read() {
     for error in ["19", "61", "5", "hang"] {
         let rules: Vec<String> = values()
             .into_iter()
-            .map(|(_name, file, _value)| format!("/{file}={error}"))
+            .map(|value| format!("/{}={error}", value.file))
             .collect();
         let Some(document) = driver.doctor(&rules) else {
             return;
         };
         let devices = document["devices"].as_array().expect("devices");
-        assert_eq!(devices.len(), 2);
-        for (name, _file, value) in values() {
-            assert_eq!(devices[0][name], Value::Null, "{name}");
+        let local = devices.iter().filter(|device| device["remote"] == false);
+        assert_eq!(local.count(), 2);
+        for value in values().iter().filter(|value| value.name != "holders") {
+            let name = value.name;
+            assert_eq!(*at(&devices[0], value.place), Value::Null, "{name}");
             if name != "board_serial" {
-                assert_eq!(devices[1][name], value, "{name}");
+                assert_eq!(*at(&devices[1], value.place), value.value, "{name}");
             }
         }
-        assert_eq!(devices[0]["pci_address"], "0000:0a:00.0");
+        assert_eq!(devices[0]["names"]["pci_address"], "0000:0a:00.0");
         let found = check(&document, "devices");
         assert_eq!(found["state"], "warning", "{found}");
     }
@@ -197,10 +266,53 @@ fn counters_that_fail_or_hang_leave_the_others() {
         let Some(document) = driver.doctor(&[format!("/tt_device_7_memory={error}")]) else {
             return;
         };
-        let upstream = document["upstream"].as_array().expect("counters");
+        let upstream = &document["machine"]["unmatched"];
         assert_eq!(upstream[0]["error"], reason);
-        assert_eq!(upstream[1]["totals"]["dram"], 8);
+        assert_eq!(upstream[1]["bytes"]["dram"], 8);
         assert_eq!(check(&document, "tt-metal")["state"], "warning");
+    }
+}
+
+/// A server whose machine has files that never answer: of the driver and of anybody, one and more than may hang.
+#[test]
+fn a_server_names_the_files_that_hang_and_answers_everybody() {
+    let Some(driver) = Driver::new() else {
+        return;
+    };
+    for id in 0..12 {
+        let path = format!("dev/shm/tt_device_{id}_memory");
+        put(driver.root.path(), &path, vec![0; 100]);
+    }
+    let (_pci, entry) = folders(0);
+    let of_driver = [format!("/{entry}/tt_aiclk=hang")];
+    let of_anybody = (0..12).map(|id| format!("/tt_device_{id}_memory=hang"));
+    let both: Vec<String> = of_driver.iter().cloned().chain(of_anybody).collect();
+    for rules in [&of_driver[..], &both] {
+        let Some(server) = driver.serve(rules) else {
+            return;
+        };
+        let named = "reading /sys/class/tenstorrent/tenstorrent!0/tt_aiclk hangs";
+        wait_until("the file is named", || {
+            let errors = &server.status()["machine"]["errors"];
+            errors
+                .as_array()
+                .is_some_and(|errors| errors.iter().any(|error| error == named))
+        });
+        for arguments in [&["status"][..], &["top", "--once", "--view", "overview"]] {
+            let output = server.ask(arguments);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{arguments:?}: {said}");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(said.contains(named), "{arguments:?}: {said}");
+        }
+        // What does not hang is read, and who reports is heard.
+        wait_until("the other values are read", || {
+            let first = &server.device(0)["telemetry"];
+            first["heartbeat"] == 7000 && first["temperature_millidegrees"] == 45_312
+        });
+        let mut client = Client::connect(&server.socket(), [1; 16]);
+        client.open_n150(0, 0xABC);
+        client.send(&[allocation(1, 0x10_0000, 4096)]);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,8 @@ int main(int argc, char **argv) {
             _exit(CANNOT);
         }
         close(listener);
+        /* Who ends this process means the program. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execv(argv[end + 1], argv + end + 1);
         _exit(127);
     }

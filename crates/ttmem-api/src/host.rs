@@ -72,7 +72,8 @@ pub struct Telemetry {
     pub fan_rpm: Option<i64>,
     /// Versions of firmware, by the driver's names.
     pub firmware: BTreeMap<String, String>,
-    /// Values that could not be read, and why. What the driver does not have is not listed.
+    /// Values that could not be read, and why, also `pci_address`, `asic_id`, `board_serial` and `holders` (who has the
+    /// device open). What the driver does not have is not listed.
     pub unread: BTreeMap<String, String>,
 }
 
@@ -145,7 +146,7 @@ pub struct UpstreamDifference {
 
 /// TT-Metal's own counters of one chip.
 ///
-/// They count requested bytes and have other limits, which `Machine` lists: where a process is attached,
+/// Where several users have a file of the chip, the figures are those of all; the rest is of the one that weighs most. They count requested bytes and have other limits, which `Machine` lists: where a process is attached,
 /// what it reports is shown, and these are compared with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Upstream {
@@ -195,6 +196,9 @@ pub struct DeviceUser {
     pub attached: bool,
     /// What it has on each device.
     pub devices: Vec<UsedDevice>,
+    /// What counters of chips that are not known here say of it.
+    #[serde(default)]
+    pub unmatched: Vec<UnmatchedUse>,
     /// What TT-Metal's counters say otherwise than it reports, in words.
     pub difference_text: Option<String>,
 }
@@ -214,6 +218,15 @@ pub struct UsedDevice {
     pub upstream: Option<UpstreamBytes>,
     /// What they have more than the process reports; `null` unless it is attached.
     pub difference: Option<UpstreamDifference>,
+}
+
+/// What one of `Machine::unmatched` says of one process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnmatchedUse {
+    /// The number in the file's name.
+    pub id: HexId,
+    /// What is counted there.
+    pub upstream: UpstreamBytes,
 }
 
 impl UsedDevice {

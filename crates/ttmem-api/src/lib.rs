@@ -65,8 +65,8 @@ pub use fleet::{
 pub use hex_id::{HexId, ParseHexIdError};
 pub use history::{DeviceHistory, History};
 pub use host::{
-    DeviceNames, DeviceUser, Machine, Telemetry, Upstream, UpstreamBytes, UpstreamDifference,
-    UpstreamLimit, UsedDevice,
+    DeviceNames, DeviceUser, Machine, Telemetry, UnmatchedUse, Upstream, UpstreamBytes,
+    UpstreamDifference, UpstreamLimit, UsedDevice,
 };
 pub use host_pattern::{HostPattern, ParseHostPatternError};
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};

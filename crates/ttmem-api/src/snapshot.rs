@@ -50,6 +50,7 @@ impl Snapshot {
             machine.unmatched.clear();
             machine.processes.retain_mut(|user| {
                 user.devices.retain(|used| keys.contains(&used.key()));
+                user.unmatched.clear();
                 !user.devices.is_empty()
             });
         }

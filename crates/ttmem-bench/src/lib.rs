@@ -74,7 +74,7 @@ pub fn measure(subject: Subject, programs: &Programs, quick: bool) -> Result<Val
         Subject::Metrics => {
             json!({ "bench": "metrics", "metrics": metrics::measure(programs, quick)? })
         }
-        Subject::Host => json!({ "bench": "host", "host": host::measure(quick)? }),
+        Subject::Host => json!({ "bench": "host", "host": host::measure(programs, quick)? }),
         Subject::Api => json!({ "bench": "api", "api": api::measure(programs, quick)? }),
         Subject::Recording(options) => {
             let events = options.events / if quick { 10 } else { 1 };

@@ -358,16 +358,9 @@ impl Values {
         }
     }
 
-    /// One line of printable text.
     fn text(&self, name: &str) -> Reading<String> {
         let text = self.values.get(name).ok_or_else(|| self.absent.clone())?;
-        let text = text.clone()?;
-        let text = text.trim();
-        let is_plain = !text.is_empty() && text.len() <= LONGEST_VALUE;
-        if !is_plain || text.chars().any(char::is_control) {
-            return Err(malformed(text));
-        }
-        Ok(text.to_owned())
+        line(&text.clone()?)
     }
 
     fn number<T: FromStr>(&self, name: &str) -> Reading<T> {
@@ -394,12 +387,19 @@ impl Values {
     }
 }
 
-/// What stood there instead, as much of it as can be shown.
+/// A value as the kernel writes one: one short line of ASCII. Anything else would be somebody else's text.
+pub(crate) fn line(text: &str) -> Reading<String> {
+    let text = text.trim();
+    let is_plain = !text.is_empty() && text.len() <= LONGEST_VALUE;
+    if !is_plain || !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Err(malformed(text));
+    }
+    Ok(text.to_owned())
+}
+
+/// What stood there instead, as much of it as can be shown, in ASCII.
 fn malformed(text: &str) -> Unread {
-    let shown: String = text
-        .chars()
-        .take(40)
-        .filter(|letter| !letter.is_control())
-        .collect();
-    Unread::Malformed(format!("{shown:?}"))
+    let shown = text.chars().take(40).filter(|letter| !letter.is_control());
+    let shown: String = shown.flat_map(char::escape_default).collect();
+    Unread::Malformed(format!("\"{shown}\""))
 }

@@ -3,15 +3,17 @@
 //! A file of sysfs is answered by a driver, and a driver may wait for firmware that no longer runs.
 //! So a thread of its own reads, and who asks waits for a deadline only: a read that hangs is left
 //! behind with its thread, what comes after it is read by another, and until the first comes back its
-//! file is not asked for again. How many may hang is bounded.
+//! file is not asked for again. How many may hang is bounded, and those that anybody can make leave room for the driver's.
 
+use crate::shm::{Listing, MOST_ENTRIES, ReadFile, read_file};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -25,11 +27,14 @@ const DEADLINE: Duration = Duration::from_millis(200);
 /// How many reads may hang at once; then nothing is read until one of them comes back.
 const MOST_STUCK: usize = 16;
 
+/// The same of files that anybody can make.
+const MOST_STUCK_OF_ANYBODY: usize = 8;
+
 /// No file that is read here is longer.
 const LONGEST_TEXT: usize = 1 << 20;
 
 /// No folder that is listed here has more entries; more are left out.
-const MOST_NAMES: usize = 1 << 16;
+pub(crate) const MOST_NAMES: usize = 1 << 16;
 
 /// A value of sysfs is shorter: what is not is cut.
 const LONGEST_VALUE: usize = 4096;
@@ -119,23 +124,51 @@ pub(crate) enum Ask {
     Link(PathBuf),
     /// Who a file or folder belongs to.
     Owner(PathBuf),
+    /// TT-Metal's counters in a folder, those of some numbers also if it has very many entries.
+    Counters(PathBuf, BTreeSet<u64>),
+    /// One of these files, by its number.
+    Region(PathBuf, u64),
 }
 
 impl Ask {
     /// What is asked for.
-    #[cfg(test)]
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Value(folder, name) => folder.path.join(name),
-            Self::Text(path) | Self::Names(path) | Self::Link(path) | Self::Owner(path) => {
-                path.clone()
-            }
+            Self::Text(path)
+            | Self::Names(path)
+            | Self::Link(path)
+            | Self::Owner(path)
+            | Self::Counters(path, _)
+            | Self::Region(path, _) => path.clone(),
+        }
+    }
+
+    /// How many reads may hang before it is not even asked for.
+    fn most_stuck(&self) -> usize {
+        match self {
+            Self::Counters(..) | Self::Region(..) => MOST_STUCK_OF_ANYBODY,
+            _of_the_system => MOST_STUCK,
         }
     }
 }
 
-/// What was read: one text, one target, or many names.
-type Answer = io::Result<Vec<String>>;
+/// What was read.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// One text, one target, or many names.
+    Texts(Vec<String>),
+    Counters(Listing),
+    Region(Box<ReadFile>),
+}
+
+impl From<Vec<String>> for Found {
+    fn from(texts: Vec<String>) -> Self {
+        Self::Texts(texts)
+    }
+}
+
+type Answer = io::Result<Found>;
 
 /// Who is asked; tests have one that fails in every way.
 pub(crate) trait Source: Send + Sync {
@@ -147,22 +180,27 @@ pub(crate) struct Kernel;
 
 impl Source for Kernel {
     fn ask(&self, ask: &Ask) -> Answer {
-        match ask {
-            Ask::Text(path) => Ok(vec![text(path)?]),
-            Ask::Value(folder, name) => Ok(vec![value(folder, name)?]),
+        let texts = match ask {
+            Ask::Text(path) => vec![text(path)?],
+            Ask::Value(folder, name) => vec![value(folder, name)?],
             Ask::Link(path) => {
                 let target = std::fs::read_link(path)?;
-                Ok(vec![target.to_string_lossy().into_owned()])
+                vec![target.to_string_lossy().into_owned()]
             }
-            Ask::Owner(path) => Ok(vec![rustix::fs::lstat(path)?.st_uid.to_string()]),
+            Ask::Owner(path) => vec![rustix::fs::lstat(path)?.st_uid.to_string()],
             Ask::Names(path) => {
                 let mut names = Vec::new();
                 for entry in std::fs::read_dir(path)?.take(MOST_NAMES) {
                     names.push(entry?.file_name().to_string_lossy().into_owned());
                 }
-                Ok(names)
+                names
             }
-        }
+            Ask::Counters(folder, known) => {
+                return Listing::of(folder, known, MOST_ENTRIES).map(Found::Counters);
+            }
+            Ask::Region(path, id) => return Ok(Found::Region(Box::new(read_file(path, *id)))),
+        };
+        Ok(Found::Texts(texts))
     }
 }
 
@@ -320,11 +358,12 @@ impl Reader {
         }
     }
 
-    /// How many reads hang now.
+    /// The files whose reading hangs now.
     #[must_use]
-    pub fn stuck(&self) -> usize {
-        let hanging = |stuck: &&Stuck| !stuck.thread.is_finished();
-        self.stuck.iter().filter(hanging).count()
+    pub fn stuck(&self) -> Vec<PathBuf> {
+        let hanging = self.stuck.iter();
+        let hanging = hanging.filter(|stuck| !stuck.thread.is_finished());
+        hanging.map(|stuck| stuck.ask.path()).collect()
     }
 
     /// A file without the space at its end.
@@ -365,7 +404,7 @@ impl Reader {
     /// The names in a folder, sorted.
     pub fn names(&mut self, path: PathBuf) -> Reading<Vec<String>> {
         let mut answers = self.all(vec![Ask::Names(path)]);
-        let mut names = answers.pop().unwrap_or(Err(Unread::Hung))?;
+        let mut names = texts(answers.pop().unwrap_or(Err(Unread::Hung)))?;
         names.sort();
         Ok(names)
     }
@@ -376,14 +415,17 @@ impl Reader {
     }
 
     /// The answers to all of them, in their order.
-    fn all(&mut self, asks: Vec<Ask>) -> Vec<Reading<Vec<String>>> {
+    pub(crate) fn all(&mut self, asks: Vec<Ask>) -> Vec<Reading<Found>> {
         self.stuck.retain(|stuck| !stuck.thread.is_finished());
         let mut answers = Vec::with_capacity(asks.len());
         while answers.len() < asks.len() {
             let rest = &asks[answers.len()..];
-            let hangs = |ask: &Ask| self.stuck.iter().any(|stuck| stuck.ask == *ask);
-            let askable = rest.iter().take_while(|ask| !hangs(ask)).count();
-            if askable == 0 || self.stuck.len() >= MOST_STUCK {
+            let is_askable = |ask: &&Ask| {
+                let hangs = self.stuck.iter().any(|stuck| stuck.ask == **ask);
+                !hangs && self.stuck.len() < ask.most_stuck()
+            };
+            let askable = rest.iter().take_while(is_askable).count();
+            if askable == 0 {
                 answers.push(Err(Unread::Hung));
             } else {
                 self.run(&rest[..askable], &mut answers);
@@ -392,38 +434,8 @@ impl Reader {
         answers
     }
 
-    /// What somebody else's reading of a file gives, which may hang like any other.
-    pub(crate) fn within<T: Send + 'static>(
-        &mut self,
-        path: &Path,
-        read: impl FnOnce() -> T + Send + 'static,
-    ) -> Reading<T> {
-        self.stuck.retain(|stuck| !stuck.thread.is_finished());
-        let ask = Ask::Text(path.to_owned());
-        let is_known = self.stuck.iter().any(|stuck| stuck.ask == ask);
-        if is_known || self.stuck.len() >= MOST_STUCK {
-            return Err(Unread::Hung);
-        }
-        let (done, answer) = sync_channel(1);
-        let builder = thread::Builder::new().name("ttmem-files".to_owned());
-        let thread = builder.spawn(move || {
-            // Nobody waits any more: it came too late.
-            let _late = done.send(read());
-        })?;
-        match answer.recv_timeout(self.deadline) {
-            Ok(answer) => Ok(answer),
-            Err(RecvTimeoutError::Timeout) => {
-                self.stuck.push(Stuck { ask, thread });
-                Err(Unread::Hung)
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Unread::Malformed("the reading thread ended".to_owned()))
-            }
-        }
-    }
-
     /// Asks a worker for some of them, up to the first that hangs.
-    fn run(&mut self, asks: &[Ask], answers: &mut Vec<Reading<Vec<String>>>) {
+    fn run(&mut self, asks: &[Ask], answers: &mut Vec<Reading<Found>>) {
         let worker = match self.worker.take().map_or_else(|| self.hire(), Ok) {
             Ok(worker) => worker,
             Err(error) => {
@@ -467,6 +479,13 @@ impl Reader {
     }
 }
 
-fn only(answer: Reading<Vec<String>>) -> Reading<String> {
-    answer?.pop().ok_or(Unread::Missing)
+fn texts(answer: Reading<Found>) -> Reading<Vec<String>> {
+    match answer? {
+        Found::Texts(texts) => Ok(texts),
+        Found::Counters(_) | Found::Region(_) => Err(Unread::Missing),
+    }
+}
+
+fn only(answer: Reading<Found>) -> Reading<String> {
+    texts(answer)?.pop().ok_or(Unread::Missing)
 }

@@ -1,5 +1,6 @@
 //! What of the machine decides whether devices work and are seen: driver, huge pages, IOMMU, namespaces.
 
+use crate::device::line;
 use crate::files::{Reader, Reading, Unread};
 use crate::roots::Roots;
 use rustix::fs::{Access, access, statvfs};
@@ -116,7 +117,9 @@ impl Machine {
             is_first_user: is_first("user", FIRST_USER_NAMESPACE),
         };
         Self {
-            driver: reader.text(roots.path("/sys/module/tenstorrent/version")),
+            driver: reader
+                .text(roots.path("/sys/module/tenstorrent/version"))
+                .and_then(|version| line(&version)),
             nodes: nodes(roots, reader),
             huge_pages,
             huge_page_mounts: mounts.iter().filter(is_large).cloned().collect(),
@@ -170,7 +173,7 @@ fn iommu(roots: &Roots, reader: &mut Reader, cards: &[String]) -> Iommu {
             let number = group.rsplit('/').next().unwrap_or_default();
             let kind = reader.text(roots.path(&format!("/sys/kernel/iommu_groups/{number}/type")));
             return Iommu::On {
-                group_type: kind.ok(),
+                group_type: kind.and_then(|kind| line(&kind)).ok(),
             };
         }
     }

@@ -1,6 +1,6 @@
 //! Whether a process that a file names is there, and still the same one.
 
-use crate::files::{Reader, Reading, Unread};
+use crate::files::{MOST_NAMES, Reader, Reading, Unread};
 use crate::roots::Roots;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -31,6 +31,8 @@ pub struct Processes {
     roots: Roots,
     boot_nanos: Option<u64>,
     stats: BTreeMap<i32, Reading<String>>,
+    /// Whether procfs shows every process, so that one that it does not show is none.
+    shows_all: bool,
 }
 
 impl Processes {
@@ -43,14 +45,28 @@ impl Processes {
             roots: roots.clone(),
             boot_nanos: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
             stats: BTreeMap::new(),
+            shows_all: false,
         }
     }
 
-    /// Reads what procfs says of some processes.
+    /// Reads what procfs says of some processes. Others write their numbers, and as many as they like: only those are
+    /// asked for that are there.
     pub(crate) fn read(&mut self, reader: &mut Reader, pids: &BTreeSet<i32>) {
+        if pids.is_empty() {
+            return;
+        }
+        let names = reader.names(self.roots.path("/proc"));
+        let names = names.ok().filter(|names| names.len() < MOST_NAMES);
+        // With `hidepid` nobody but root sees the first of all.
+        self.shows_all = names.iter().flatten().any(|name| name == "1");
+        let there = names.map_or_else(
+            || pids.clone(),
+            |names| names.iter().filter_map(|name| name.parse().ok()).collect(),
+        );
+        let there: Vec<i32> = pids.intersection(&there).copied().collect();
         let path = |pid: &i32| self.roots.path(&format!("/proc/{pid}/stat"));
-        let stats = reader.texts(pids.iter().map(path).collect());
-        self.stats = pids.iter().copied().zip(stats).collect();
+        let stats = reader.texts(there.iter().map(path).collect());
+        self.stats = there.into_iter().zip(stats).collect();
     }
 
     /// Whether the process of an entry that was last written at an instant is still there; one that was read.
@@ -101,7 +117,7 @@ impl Processes {
 
     /// A process that procfs does not show: with `hidepid`, one of another user may be there.
     fn unseen(&self, pid: i32) -> Liveness {
-        if !self.roots.is_this_machine() {
+        if self.shows_all || !self.roots.is_this_machine() {
             return Liveness::Dead;
         }
         match Pid::from_raw(pid).map(test_kill_process) {

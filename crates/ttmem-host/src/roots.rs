@@ -32,4 +32,10 @@ impl Roots {
     pub fn path(&self, absolute: &str) -> PathBuf {
         self.root.join(absolute.trim_start_matches('/'))
     }
+
+    /// What a path below the root is called on its machine.
+    pub(crate) fn shown(&self, path: &Path) -> PathBuf {
+        let below = path.strip_prefix(&self.root).unwrap_or(path);
+        Path::new("/").join(below)
+    }
 }

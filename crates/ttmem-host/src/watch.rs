@@ -8,6 +8,7 @@ use crate::processes::Liveness;
 use crate::roots::Roots;
 use crate::shm::{self, LeftOut, SharedMemory};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Who a process is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct Sample {
     pub left_out: Vec<LeftOut>,
     /// The processes that have a device open or a place in the counters, those that are there.
     pub people: BTreeMap<i32, Person>,
-    /// How many reads hang.
-    pub stuck: usize,
+    /// The files whose reading hangs.
+    pub stuck: Vec<PathBuf>,
 }
 
 /// Looks at a machine, and remembers what need not be read again.
@@ -74,11 +75,17 @@ impl Watch {
         Sample {
             chips,
             people,
-            stuck: self.reader.stuck(),
+            stuck: self.stuck(),
             devices,
             regions,
             left_out,
         }
+    }
+
+    /// What hangs, as the machine calls it that is looked at.
+    fn stuck(&self) -> Vec<PathBuf> {
+        let stuck = self.reader.stuck().into_iter();
+        stuck.map(|path| self.roots.shown(&path)).collect()
     }
 
     fn people(&mut self, pids: BTreeSet<i32>) -> BTreeMap<i32, Person> {

@@ -25,6 +25,7 @@ pub mod socket;
 mod stream;
 
 pub use listeners::ListenError;
+pub use machine::describe_machine;
 pub use read::{HttpConfig, report_page};
 pub use recorder::{OpenRecordingError, RecordConfig, RecordFolder, RecordTarget, open_recording};
 pub use replay::{Replay, ReplayConfig, StartReplayError};

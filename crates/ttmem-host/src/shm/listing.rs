@@ -1,6 +1,7 @@
 //! Which files are read: anybody may make as many as they like, and hides nobody else's by that.
 
 use super::{id_of, name_of};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, open, statat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,10 @@ const MOST_FILES: usize = 1024;
 const MOST_OWNERS: usize = 1024;
 
 /// Entries of the folder that are looked at, whatever their names.
-pub(super) const MOST_ENTRIES: usize = 1 << 18;
+pub(crate) const MOST_ENTRIES: usize = 1 << 18;
+
+/// Bytes that the kernel writes entries to at once.
+const ROOM: usize = 64 << 10;
 
 /// Files that were not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub enum LeftOut {
 
 /// The files of the folder by their owners.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     own: u32,
     /// Those of root and of this user come first, then by number.
     owners: BTreeMap<(bool, u32), Named>,
@@ -58,26 +62,32 @@ impl Listing {
     }
 
     /// Looks for the files of some chips by their names, and for the others in the folder.
-    pub(super) fn of(folder: &Path, chips: &BTreeSet<u64>, most: usize) -> io::Result<Self> {
+    pub(crate) fn of(folder: &Path, chips: &BTreeSet<u64>, most: usize) -> io::Result<Self> {
         let mut listing = Self::new(rustix::process::geteuid().as_raw());
         for id in chips {
             if let Ok(about) = std::fs::symlink_metadata(folder.join(name_of(*id))) {
                 listing.add(about.uid(), *id);
             }
         }
-        for (count, entry) in std::fs::read_dir(folder)?.enumerate() {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = open(folder, flags, Mode::empty())?;
+        let mut room = Vec::with_capacity(ROOM);
+        let mut entries = RawDir::new(&handle, room.spare_capacity_mut());
+        let mut count = 0;
+        while let Some(entry) = entries.next() {
             let entry = entry?;
             if count >= most {
                 listing.is_cut = true;
                 break;
             }
-            let id = entry.file_name().to_str().and_then(id_of);
+            count += 1;
+            let id = entry.file_name().to_str().ok().and_then(id_of);
             let Some(id) = id.filter(|id| !chips.contains(id)) else {
                 continue;
             };
             // One that is gone meanwhile is none.
-            if let Ok(about) = entry.metadata() {
-                listing.add(about.uid(), id);
+            if let Ok(about) = statat(&handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                listing.add(about.st_uid, id);
             }
         }
         Ok(listing)
@@ -98,8 +108,8 @@ impl Listing {
         }
     }
 
-    /// The files to read by their owners, and what is left out.
-    pub(super) fn chosen(self) -> (Vec<(u32, Vec<u64>)>, Vec<LeftOut>) {
+    /// The files to read, each with its owner, and what is left out.
+    pub(super) fn chosen(self) -> (Vec<(u64, u32)>, Vec<LeftOut>) {
         let mut room = MOST_FILES;
         let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
         for ((_is_other, owner), named) in self.owners {
@@ -109,8 +119,8 @@ impl Listing {
             if files > 0 {
                 left_out.push(LeftOut::Of { owner, files });
             }
-            let ids: Vec<u64> = named.ids.into_iter().take(count).collect();
-            chosen.push((owner, ids));
+            let ids = named.ids.into_iter().take(count);
+            chosen.extend(ids.map(|id| (id, owner)));
         }
         if self.others > 0 {
             left_out.push(LeftOut::OfOthers { files: self.others });
@@ -139,14 +149,10 @@ mod tests {
             listing.add(owner, 1_000_000 + u64::from(owner));
         }
         let (chosen, left_out) = listing.chosen();
-        let first = (0..64).collect();
-        let expected = [
-            (0, vec![1_000_000]),
-            (OWN, vec![1_001_000]),
-            (500, first),
-            (2000, vec![1_002_000]),
-        ];
-        assert_eq!(chosen, expected);
+        let own = [(1_000_000, 0), (1_001_000, OWN)];
+        let first = (0..64).map(|id| (id, 500));
+        let expected = own.into_iter().chain(first).chain([(1_002_000, 2000)]);
+        assert_eq!(chosen, expected.collect::<Vec<_>>());
         let cut = LeftOut::Of {
             owner: 500,
             files: 100_000 - 64,
@@ -165,8 +171,8 @@ mod tests {
         listing.add(200_000, 8);
         listing.add(0, 9);
         let (chosen, left_out) = listing.chosen();
-        assert_eq!(chosen[..2], [(0, vec![9]), (200_000, vec![8])]);
-        let read: usize = chosen.iter().map(|(_owner, ids)| ids.len()).sum();
+        assert_eq!(chosen[..2], [(9, 0), (8, 200_000)]);
+        let read = chosen.len();
         let files = |cut: &LeftOut| match *cut {
             LeftOut::Of { files, .. } | LeftOut::OfOthers { files } => files,
             LeftOut::Unlisted { .. } => 0,
@@ -185,7 +191,7 @@ mod tests {
         let known = BTreeSet::from([7, 8]);
         let (chosen, left_out) = Listing::of(folder.path(), &known, 0).unwrap().chosen();
         assert_eq!(chosen.len(), 1);
-        assert_eq!(chosen[0].1, [7]);
+        assert_eq!(chosen[0].0, 7);
         assert_eq!(left_out, [LeftOut::Unlisted { most: MOST_ENTRIES }]);
     }
 }

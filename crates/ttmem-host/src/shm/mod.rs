@@ -13,11 +13,11 @@ pub use limits::{LIMITS, Limit, SOURCE};
 pub use listing::LeftOut;
 
 pub(crate) use layout::LONGEST;
+pub(crate) use listing::{Listing, MOST_ENTRIES};
 
-use crate::files::{Reader, Reading, Unread, bytes};
+use crate::files::{Ask, Found, Reader, Reading, Unread, bytes};
 use crate::processes::{Liveness, Processes};
 use crate::roots::Roots;
-use listing::{Listing, MOST_ENTRIES};
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -113,32 +113,44 @@ pub struct Files {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Every file of this kind, by id, with the processes looked up.
-pub fn files(roots: &Roots, reader: &mut Reader) -> Reading<Vec<SharedMemory>> {
-    look(roots, reader, BTreeSet::new()).map(|found| found.files)
-}
-
 /// The files of this kind, with the processes looked up; of each owner a bounded number. Those of some numbers are
 /// found however many entries the folder has.
 pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading<Files> {
     let folder = roots.path(FOLDER);
-    let own = folder.clone();
-    let listing = reader.within(&folder, move || Listing::of(&own, &known, MOST_ENTRIES))??;
-    let (chosen, left_out) = listing.chosen();
-    let mut found = Vec::new();
-    for (owner, ids) in chosen {
-        found.extend(read_all(reader, &folder, owner, ids));
-    }
-    found.sort_by_key(|file| file.id);
-    let regions = found.iter().filter_map(|file| file.content.as_ref().ok());
+    let mut listed = reader.all(vec![Ask::Counters(folder.clone(), known)]);
+    let Found::Counters(listing) = listed.pop().unwrap_or(Err(Unread::Hung))? else {
+        return Err(Unread::Missing);
+    };
+    let (mut chosen, left_out) = listing.chosen();
+    chosen.sort_unstable();
+    let path = |id: u64| folder.join(name_of(id));
+    let asks = chosen
+        .iter()
+        .map(|(id, _owner)| Ask::Region(path(*id), *id));
+    let answers = reader.all(asks.collect());
+    let read = chosen.into_iter().zip(answers);
+    let found: Vec<(u64, u32, ReadFile)> = read
+        .map(|((id, owner), answer)| {
+            let file = match answer {
+                Ok(Found::Region(file)) => *file,
+                Ok(_other) => ReadFile::failed(Unread::Missing),
+                Err(error) => ReadFile::failed(error),
+            };
+            (id, owner, file)
+        })
+        .collect();
+    let regions = found
+        .iter()
+        .filter_map(|(.., file)| file.content.as_ref().ok());
     let pids = regions.flat_map(|(region, _is_changing)| &region.processes);
     let pids = pids.map(|process| process.pid).filter(|pid| *pid > 0);
     let mut processes = Processes::new(roots, reader);
     processes.read(reader, &pids.collect());
-    let files = found.into_iter().map(|file| SharedMemory {
-        path: file.path,
-        id: file.id,
-        owner: Some(file.owner),
+    let files = found.into_iter().map(|(id, owner, file)| SharedMemory {
+        path: path(id),
+        id,
+        // Another may have come in its place since the folder was listed.
+        owner: Some(file.owner.unwrap_or(owner)),
         content: file.content.map(|(region, is_changing)| {
             let slots = region.processes.iter();
             let liveness =
@@ -156,50 +168,6 @@ pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading
     })
 }
 
-/// A file that was read, before its processes are looked up.
-struct ReadFile {
-    path: PathBuf,
-    id: u64,
-    owner: u32,
-    content: Result<(Region, bool), ReadRegionError>,
-}
-
-/// All files of one owner, by one thread; where one hangs, each by its own, so that it costs no other.
-fn read_all(reader: &mut Reader, folder: &Path, owner: u32, ids: Vec<u64>) -> Vec<ReadFile> {
-    let files = ids.into_iter().map(|id| (id, folder.join(name_of(id))));
-    let files: Vec<(u64, PathBuf)> = files.collect();
-    let all = folder.join(format!("files of user {owner}"));
-    let own = files.clone();
-    let read = reader.within(&all, move || {
-        let files = own.into_iter();
-        files.map(|(id, path)| read_one(path, id, owner)).collect()
-    });
-    read.unwrap_or_else(|_hung| {
-        let alone = |(id, path): (u64, PathBuf)| {
-            let own = path.clone();
-            let read = reader.within(&path, move || read_one(own, id, owner));
-            read.unwrap_or_else(|error| ReadFile {
-                path,
-                id,
-                owner,
-                content: Err(error.into()),
-            })
-        };
-        files.into_iter().map(alone).collect()
-    })
-}
-
-fn read_one(path: PathBuf, id: u64, owner: u32) -> ReadFile {
-    let (found, content) = read_owned(&path, id);
-    ReadFile {
-        path,
-        id,
-        // Another may have come in its place since the folder was listed.
-        owner: found.unwrap_or(owner),
-        content,
-    }
-}
-
 fn name_of(id: u64) -> String {
     format!("{PREFIX}{id}{SUFFIX}")
 }
@@ -211,14 +179,26 @@ fn id_of(name: &str) -> Option<u64> {
     (id.to_string() == digits).then_some(id)
 }
 
-/// One file, and whether it kept changing while it was read.
-#[cfg(test)]
-pub(crate) fn read(path: &Path, id: u64) -> Result<(Region, bool), ReadRegionError> {
-    read_owned(path, id).1
+/// A file that was read, before its processes are looked up.
+#[derive(Debug)]
+pub(crate) struct ReadFile {
+    /// Whose the very file was that was read.
+    owner: Option<u32>,
+    /// What it says, and whether it kept changing while it was read.
+    pub(crate) content: Result<(Region, bool), ReadRegionError>,
 }
 
-/// The same, with the owner of the very file that was read.
-fn read_owned(path: &Path, id: u64) -> (Option<u32>, Result<(Region, bool), ReadRegionError>) {
+impl ReadFile {
+    fn failed(error: Unread) -> Self {
+        Self {
+            owner: None,
+            content: Err(error.into()),
+        }
+    }
+}
+
+/// Reads one file.
+pub(crate) fn read_file(path: &Path, id: u64) -> ReadFile {
     let mut owner = None;
     let content = settled(|| {
         owner = None;
@@ -232,7 +212,7 @@ fn read_owned(path: &Path, id: u64) -> (Option<u32>, Result<(Region, bool), Read
         owner = Some(its);
         Ok(Region::parse(&found, Some(id))?)
     });
-    (owner, content)
+    ReadFile { owner, content }
 }
 
 /// Reads until two readings in a row have the same figures, or gives up and says so.

@@ -1,5 +1,5 @@
 use super::patient;
-use crate::files::{Ask, Kernel, Reader, Source, Unread};
+use crate::files::{Ask, Found, Kernel, Reader, Source, Unread};
 use crate::names::{Selector, chips};
 use crate::tree::{Card, Tree, blackholes, galaxy, wormholes};
 use crate::{Device, Iommu, Machine, Watch, devices, open_files};
@@ -213,7 +213,7 @@ struct Failing {
 }
 
 impl Source for Failing {
-    fn ask(&self, ask: &Ask) -> io::Result<Vec<String>> {
+    fn ask(&self, ask: &Ask) -> io::Result<Found> {
         match ask {
             ask if ask.path().ends_with(self.file) => Err(self.error.into()),
             other => Kernel.ask(other),

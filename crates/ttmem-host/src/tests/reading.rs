@@ -1,4 +1,4 @@
-use crate::files::{Ask, Reader, Source, Unread};
+use crate::files::{Ask, Found, Reader, Source, Unread};
 use rustix::fs::{FileType, Mode, mknodat};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,8 @@ impl Hanging {
 }
 
 impl Source for Hanging {
-    fn ask(&self, ask: &Ask) -> io::Result<Vec<String>> {
-        let Ask::Text(path) = ask else {
-            return Ok(Vec::new());
-        };
-        let name = path.to_string_lossy().into_owned();
+    fn ask(&self, ask: &Ask) -> io::Result<Found> {
+        let name = ask.path().to_string_lossy().into_owned();
         if name.starts_with("stuck") {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let is_open = self.is_open.lock().unwrap();
@@ -36,7 +33,7 @@ impl Source for Hanging {
                     .unwrap(),
             );
         }
-        Ok(vec![name])
+        Ok(Found::Texts(vec![name]))
     }
 }
 
@@ -57,7 +54,7 @@ fn a_read_that_hangs_costs_its_deadline_and_not_its_neighbours() {
         read(&mut reader),
         [text("a"), Err(Unread::Hung), text("b"), text("c")]
     );
-    assert_eq!(reader.stuck(), 1);
+    assert_eq!(reader.stuck(), paths(&["stuck"]));
     // It is not asked for again while it hangs.
     for _round in 0..20 {
         assert_eq!(
@@ -68,7 +65,7 @@ fn a_read_that_hangs_costs_its_deadline_and_not_its_neighbours() {
     assert_eq!(source.asked.load(Ordering::Relaxed), 1);
     source.open();
     // Its thread ends by itself, and then the file is read like any other.
-    while reader.stuck() > 0 {
+    while !reader.stuck().is_empty() {
         std::thread::yield_now();
     }
     assert_eq!(
@@ -90,7 +87,28 @@ fn the_number_of_reads_that_hang_is_bounded() {
     let answers = reader.texts(names);
     assert_eq!(answers.len(), 100);
     assert!(answers.iter().all(|answer| *answer == Err(Unread::Hung)));
-    assert_eq!(reader.stuck(), 16);
+    assert_eq!(reader.stuck().len(), 16);
+    source.open();
+}
+
+#[test]
+fn files_of_anybody_that_hang_leave_the_drivers_readable() {
+    let source = Arc::new(Hanging::default());
+    let mut reader = Reader::of(
+        Arc::clone(&source) as Arc<dyn Source>,
+        Duration::from_millis(50),
+    );
+    let made = |number: u64| Ask::Region(PathBuf::from(format!("stuck{number}")), number);
+    let answers = reader.all((0..100).map(made).collect());
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.as_ref().err() == Some(&Unread::Hung))
+    );
+    assert_eq!(reader.stuck().len(), 8);
+    // On a busy machine any file may seem to hang.
+    let read = (0..50).any(|_attempt| reader.text(PathBuf::from("value")).is_ok());
+    assert!(read, "{reader:?}");
     source.open();
 }
 
@@ -104,7 +122,7 @@ fn a_pipe_a_folder_and_a_node_are_no_files() {
         let read = reader.text(path.to_owned());
         assert!(matches!(read, Err(Unread::Malformed(_))), "{read:?}");
     }
-    assert_eq!(reader.stuck(), 0);
+    assert_eq!(reader.stuck(), paths(&[]));
     assert_eq!(
         reader.text(folder.path().join("none")),
         Err(Unread::Missing)

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn files(tree: &Tree) -> Vec<SharedMemory> {
-    shm::files(&tree.roots(), &mut patient()).unwrap()
+    shm::look(&tree.roots(), &mut patient(), BTreeSet::new())
+        .unwrap()
+        .files
 }
 
 fn only(tree: &Tree) -> SharedMemory {
@@ -260,7 +262,7 @@ fn a_torn_reading_is_said_to_change_or_not_to_add_up() {
     };
     let (mut doubted, mut changing) = (0, 0);
     for _round in 0..300 {
-        let (region, is_changing) = shm::read(&path, 1).unwrap();
+        let (region, is_changing) = shm::read_file(&path, 1).content.unwrap();
         changing += u32::from(is_changing);
         let sum = shm::Bytes::sum(region.processes.iter().map(|process| &process.bytes));
         let is_doubted = |doubt: &Doubt| matches!(doubt, Doubt::Total { class: "DRAM", .. });
@@ -271,7 +273,7 @@ fn a_torn_reading_is_said_to_change_or_not_to_add_up() {
     done.store(true, Ordering::Relaxed);
     writing.join().unwrap();
     println!("of 300 readings {changing} kept changing, {doubted} did not add up");
-    let (region, is_changing) = shm::read(&path, 1).unwrap();
+    let (region, is_changing) = shm::read_file(&path, 1).content.unwrap();
     assert!(!is_changing, "nobody writes any more");
     assert_eq!(region.chips.len(), 1);
 }

@@ -4,6 +4,7 @@ use crate::fuzz;
 use crate::shm::{self, Doubt, Region};
 use crate::tree::Tree;
 use rustix::fs::{FileType, Mode, mknodat};
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
@@ -156,7 +157,7 @@ fn what_a_process_writes_and_dies_over_is_of_one_write_or_said_not_to_be() {
         let check = |counts: &mut [u32; 3]| {
             for (_version, path) in &files {
                 // The number in the region is the unit, which changes; the name is of no interest here.
-                let (region, is_changing) = shm::read(path, FIRST_UNIT).unwrap();
+                let (region, is_changing) = shm::read_file(path, FIRST_UNIT).content.unwrap();
                 let is_doubted = region
                     .doubts
                     .iter()
@@ -173,8 +174,13 @@ fn what_a_process_writes_and_dies_over_is_of_one_write_or_said_not_to_be() {
             }
         };
         // Until it writes, and some more.
-        let first = shm::read(&files[0].1, 1).unwrap().0;
-        while shm::read(&files[0].1, 1).unwrap().0.has_figures_of(&first) {
+        let first = shm::read_file(&files[0].1, 1).content.unwrap().0;
+        while shm::read_file(&files[0].1, 1)
+            .content
+            .unwrap()
+            .0
+            .has_figures_of(&first)
+        {
             std::thread::yield_now();
         }
         for _reading in 0..100 {
@@ -187,7 +193,7 @@ fn what_a_process_writes_and_dies_over_is_of_one_write_or_said_not_to_be() {
         drop(writer);
         // It was killed anywhere in a write: what it left is still right or doubted.
         check(&mut counts);
-        let (_region, is_changing) = shm::read(&files[0].1, 1).unwrap();
+        let (_region, is_changing) = shm::read_file(&files[0].1, 1).content.unwrap();
         assert!(!is_changing, "nobody writes any more");
     }
     let [changing, settled, doubted] = counts;
@@ -208,7 +214,10 @@ fn whatever_a_process_makes_of_a_file_is_read_or_refused() {
             writer.0.try_wait().unwrap().is_none(),
             "it writes until it is killed"
         );
-        for file in shm::files(&tree.roots(), &mut reader).unwrap() {
+        for file in shm::look(&tree.roots(), &mut reader, BTreeSet::new())
+            .unwrap()
+            .files
+        {
             if file.id == 9 {
                 let totals = file.content.unwrap().region.totals;
                 assert_eq!(totals.dram, 27, "its neighbour is as it was");
@@ -229,5 +238,5 @@ fn whatever_a_process_makes_of_a_file_is_read_or_refused() {
             }
         }
     }
-    assert_eq!(reader.stuck(), 0);
+    assert!(reader.stuck().is_empty());
 }

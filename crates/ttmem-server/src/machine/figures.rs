@@ -24,6 +24,10 @@ pub(super) fn telemetry(card: &Device) -> Telemetry {
             firmware.insert((*name).to_owned(), version);
         }
     }
+    unread.tell("pci_address", &card.bdf);
+    unread.tell("asic_id", &card.asic_id);
+    unread.tell("board_serial", &card.serial);
+    unread.tell("holders", &card.holders);
     Telemetry {
         card_type: unread.known("card_type", &card.card_type),
         ai_clock_mhz: unread.known("ai_clock_mhz", &clocks.ai_mhz),
@@ -68,15 +72,18 @@ struct Unreadable(BTreeMap<String, String>);
 
 impl Unreadable {
     fn known<T: Clone>(&mut self, name: &str, reading: &Reading<T>) -> Option<T> {
+        self.tell(name, reading);
+        reading.clone().ok()
+    }
+
+    fn tell<T>(&mut self, name: &str, reading: &Reading<T>) {
         match reading {
-            Ok(value) => return Some(value.clone()),
             // The driver or the firmware has no such value: nothing to tell.
-            Err(Unread::Missing) => {}
+            Ok(_) | Err(Unread::Missing) => {}
             Err(why) => {
                 self.0.insert(name.to_owned(), why.to_string());
             }
         }
-        None
     }
 }
 

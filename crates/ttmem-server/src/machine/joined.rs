@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use ttmem_api::{
-    DeviceNames, DeviceUser, HexId, Machine, Telemetry, Timestamp, Upstream, UpstreamBytes,
-    UpstreamDifference, UsedDevice, size_text,
+    DeviceNames, DeviceUser, HexId, Machine, Telemetry, Timestamp, UnmatchedUse, Upstream,
+    UpstreamBytes, UpstreamDifference, UsedDevice, size_text,
 };
 use ttmem_event::Class;
 use ttmem_host::shm::{Content, LeftOut, SOURCE, SharedMemory};
@@ -23,8 +23,9 @@ use ttmem_ledger::{Audience, ProcessView, View};
 /// More processes than devices are ever shared by; the machine's own limits are higher.
 const MAX_USERS: usize = 4096;
 
-/// Processes that are gone and listed per file; the bytes of all of them are counted.
+/// Processes that are gone and listed per file, and in all; the bytes of all of them are counted.
 const MAX_GONE_OF_FILE: usize = 16;
+const MAX_GONE: usize = 1024;
 
 /// Owners of files that were not read and are named.
 const MAX_NAMED_OWNERS: usize = 8;
@@ -54,7 +55,11 @@ struct User {
 impl Joined {
     /// What the machine says; `None` where nobody looks.
     pub(crate) fn of(view: &View, figures: &MachineFigures) -> Option<Self> {
-        let looked = figures.latest()?;
+        Some(Self::with(view, figures.latest()?))
+    }
+
+    /// What one look found, for the readers of a view.
+    pub(super) fn with(view: &View, looked: Arc<Looked>) -> Self {
         let matches = Matches::of(view, &looked.sample);
         let mut joined = Self {
             stale: looked.stale_for(),
@@ -67,7 +72,7 @@ impl Joined {
         if joined.stale.is_none() {
             joined.meet_users(view);
         }
-        Some(joined)
+        joined
     }
 
     /// What is known of a device, by its place in the view.
@@ -103,14 +108,31 @@ impl Joined {
         (!chip.is_remote).then(|| figures::telemetry(card))
     }
 
+    /// What the files of a device say together: each owner can only tell of their own processes.
     fn upstream_of(&self, index: usize) -> Option<Upstream> {
-        let (file, by) = (*self.matches.files.get(index)?)?;
-        Some(self.upstream(file, Some(by)))
+        let files = self.matches.files.get(index)?.iter();
+        let mut files = files.map(|(file, by)| self.upstream(*file, Some(*by)));
+        let mut all = files.next()?;
+        let more: Vec<Upstream> = files.collect();
+        let sum = |one: Option<UpstreamBytes>, more: Option<UpstreamBytes>| {
+            one.into_iter().chain(more).reduce(UpstreamBytes::plus)
+        };
+        for other in &more {
+            all.updated = all.updated.max(other.updated);
+            all.bytes = sum(all.bytes, other.bytes);
+            all.left_behind = sum(all.left_behind, other.left_behind);
+            all.not_attached = sum(all.not_attached, other.not_attached);
+            let differences = all.difference.into_iter().chain(other.difference);
+            all.difference = differences.reduce(added);
+        }
+        all.difference_text = all.difference.as_ref().and_then(difference_text);
+        all.doubts.extend(added_up(&more));
+        Some(all)
     }
 
     /// Everything that is not of one device.
     pub(crate) fn machine(&self) -> Machine {
-        let users = self.users.iter().map(|user| user.on(|_device| true));
+        let users = self.users.iter().map(User::on_all);
         let unmatched = if self.stale.is_some() {
             Vec::new()
         } else {
@@ -129,10 +151,7 @@ impl Joined {
     /// Who has a device, with what they have there.
     pub(crate) fn users_of(&self, index: usize) -> Vec<DeviceUser> {
         let users = self.users.iter();
-        let users = users.filter(|user| user.devices.contains_key(&index));
-        users
-            .map(|user| user.on(|device| device == index))
-            .collect()
+        users.filter_map(|user| user.on(index)).collect()
     }
 
     /// The devices of a view that a selector means.
@@ -156,7 +175,9 @@ impl Joined {
             )];
         }
         let sample = &self.looked.sample;
-        let mut errors = Vec::new();
+        let stuck = sample.stuck.iter();
+        let stuck = stuck.map(|path| format!("reading {} hangs", path.display()));
+        let mut errors: Vec<String> = stuck.collect();
         // Without the driver, and without counters, there is nothing wrong.
         let failed = |what: &str, error: Option<&Unread>| {
             let error = error.filter(|error| **error != Unread::Missing)?;
@@ -184,13 +205,6 @@ impl Joined {
             let ordinal = card.ordinal;
             errors.push(format!(
                 "/dev/tenstorrent/{ordinal}: the device is detached"
-            ));
-        }
-        if sample.stuck > 0 {
-            let many = if sample.stuck == 1 { "" } else { "s" };
-            errors.push(format!(
-                "reading {} file{many} of this machine hangs",
-                sample.stuck
             ));
         }
         errors
@@ -226,6 +240,7 @@ impl Joined {
         let mut meeting = Meeting {
             view,
             users: BTreeMap::new(),
+            gone: 0,
             left_out: 0,
             reported: attached(view),
         };
@@ -245,10 +260,14 @@ impl Joined {
         }
         let of_files: HashMap<usize, usize> = (0..)
             .zip(&self.matches.files)
-            .filter_map(|(device, file)| Some(((*file)?.0, device)))
+            .flat_map(|(device, files)| files.iter().map(move |(file, _by)| (*file, device)))
             .collect();
         let files = sample.regions.as_deref().unwrap_or_default();
-        for (file, found) in files.iter().enumerate() {
+        // Those of known chips first, for who is listed.
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_key(|file| !of_files.contains_key(file));
+        for file in order {
+            let found = &files[file];
             let Ok(content) = &found.content else {
                 continue;
             };
@@ -314,6 +333,8 @@ fn attached(view: &View) -> HashMap<u32, Vec<&ProcessView>> {
 struct Meeting<'a> {
     view: &'a View,
     users: BTreeMap<UserKey, User>,
+    /// Slots of processes that are gone, those that are kept.
+    gone: usize,
     /// Processes that are gone and that are not kept.
     left_out: usize,
     reported: HashMap<u32, Vec<&'a ProcessView>>,
@@ -344,7 +365,7 @@ struct Disbelieved {
 impl Disbelieved {
     fn doubts(&self, owner: Option<u32>) -> Vec<String> {
         let slots = |count: usize| format!("{count} slot{}", if count == 1 { "" } else { "s" });
-        let owner = owner.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
+        let owner = user_text(owner);
         let mut doubts = Vec::new();
         if self.of_others > 0 {
             let slots = slots(self.of_others);
@@ -435,6 +456,7 @@ impl Meeting<'_> {
                 state: state.to_owned(),
                 attached: attached.is_some(),
                 devices: Vec::new(),
+                unmatched: Vec::new(),
                 difference_text: None,
             },
             is_holder: false,
@@ -482,11 +504,12 @@ impl Meeting<'_> {
             let name = name.unwrap_or(&slot.name);
             if is_gone {
                 met.left_behind = met.left_behind.plus(bytes);
-                gone += 1;
-                if gone > MAX_GONE_OF_FILE {
+                if gone >= MAX_GONE_OF_FILE || self.gone >= MAX_GONE {
                     self.left_out += 1;
                     continue;
                 }
+                gone += 1;
+                self.gone += 1;
             }
             let difference = device.and_then(|device| self.difference(slot.pid, device, bytes));
             let view = self.view;
@@ -503,6 +526,8 @@ impl Meeting<'_> {
                 let used = user.device(view, device);
                 used.upstream = Some(used.upstream.unwrap_or_default().plus(bytes));
                 used.difference = difference;
+            } else {
+                user.counted_elsewhere(HexId(file.id), bytes);
             }
         }
         met.doubts = disbelieved.doubts(file.owner);
@@ -597,14 +622,54 @@ impl User {
         })
     }
 
-    fn on(&self, is_meant: impl Fn(usize) -> bool) -> DeviceUser {
-        let devices = self.devices.iter();
-        let devices = devices.filter(|(device, _used)| is_meant(**device));
+    /// What a file that is of no device says of it.
+    fn counted_elsewhere(&mut self, id: HexId, bytes: UpstreamBytes) {
+        match self.shown.unmatched.last_mut() {
+            Some(last) if last.id == id => last.upstream = last.upstream.plus(bytes),
+            _ => self.shown.unmatched.push(UnmatchedUse {
+                id,
+                upstream: bytes,
+            }),
+        }
+    }
+
+    fn on_all(&self) -> DeviceUser {
         DeviceUser {
-            devices: devices.map(|(_device, used)| used.clone()).collect(),
+            devices: self.devices.values().cloned().collect(),
             ..self.shown.clone()
         }
     }
+
+    fn on(&self, device: usize) -> Option<DeviceUser> {
+        let used = self.devices.get(&device)?;
+        Some(DeviceUser {
+            devices: vec![used.clone()],
+            unmatched: Vec::new(),
+            ..self.shown.clone()
+        })
+    }
+}
+
+/// That more files than one are of a device, and whose.
+fn added_up(more: &[Upstream]) -> Option<String> {
+    let named = more.iter().take(MAX_NAMED_OWNERS);
+    let mut owners: Vec<String> = named.map(|file| user_text(file.owner)).collect();
+    if more.len() > MAX_NAMED_OWNERS {
+        owners.push(format!("{} others", more.len() - MAX_NAMED_OWNERS));
+    }
+    let doubted = more.iter().filter(|file| !file.doubts.is_empty()).count();
+    let doubted = match doubted {
+        0 => String::new(),
+        count => format!("; doubted of these: {count}"),
+    };
+    (!more.is_empty()).then(|| {
+        let owners = owners.join(", ");
+        format!("more than one file is of this chip, and all are added up, also that of {owners}{doubted}")
+    })
+}
+
+fn user_text(owner: Option<u32>) -> String {
+    owner.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"))
 }
 
 /// What is left of a file's sums.

@@ -3,6 +3,7 @@
 //! The driver, the runtime and the counters each have numbers of their own for a chip. Where these agree they
 //! decide; a logical id decides where it is counted over all chips, and is ambiguous otherwise.
 
+use std::collections::{HashMap, HashSet};
 use ttmem_host::shm::SharedMemory;
 use ttmem_host::{Chip, Liveness, Sample};
 use ttmem_ledger::{Device, DeviceKey, View};
@@ -27,8 +28,9 @@ impl MatchedBy {
     }
 }
 
-/// How much a file's claim to a device weighs, the most first. Anybody can make a file of any name, so one that
-/// counts for nobody must not take the place of one that does.
+/// How much a file's claim to a device weighs, the most first. Anybody can make a file of any name: one that counts
+/// for nobody takes the place of none that does, and one that counts for its owner's processes stands beside
+/// those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
     /// Root's, and counts for processes that are there.
@@ -42,6 +44,11 @@ enum Weight {
 }
 
 impl Weight {
+    /// Whether it counts for processes that are there.
+    fn lives(self) -> bool {
+        matches!(self, Self::Root | Self::Lives)
+    }
+
     fn of(file: &SharedMemory, sample: &Sample) -> Self {
         let Ok(content) = &file.content else {
             return Self::Unreadable;
@@ -82,8 +89,8 @@ const ORDER: [(&[MatchedBy], Weight); 7] = [
 pub(super) struct Matches {
     /// The chip of each device.
     pub(super) chips: Vec<Option<usize>>,
-    /// The file of each device.
-    pub(super) files: Vec<Option<(usize, MatchedBy)>>,
+    /// The files of each device, the one that weighs most first; of an owner there is one.
+    pub(super) files: Vec<Vec<(usize, MatchedBy)>>,
 }
 
 impl Matches {
@@ -92,29 +99,43 @@ impl Matches {
         let chips: Vec<Option<usize>> = devices
             .map(|(index, device)| chip_of(view, index, device, &sample.chips))
             .collect();
-        let mut files = vec![None; chips.len()];
+        let mut files: Vec<Vec<(usize, MatchedBy)>> = vec![Vec::new(); chips.len()];
         let regions = sample.regions.as_deref().unwrap_or_default();
         let weights: Vec<Weight> = regions
             .iter()
             .map(|file| Weight::of(file, sample))
             .collect();
+        let mut is_known = vec![false; regions.len()];
         let passes = ORDER
             .iter()
             .flat_map(|(by, weight)| by.iter().map(|by| (*by, *weight)));
         for (by, weight) in passes {
-            let known: Vec<usize> = files.iter().flatten().map(|(file, _by)| *file).collect();
             let open = (0..regions.len()).filter(|file| weights[*file] == weight);
-            let open = open.filter(|file| !known.contains(file));
+            let open = open.filter(|file| !is_known[*file]);
             let found: Vec<(usize, usize)> = open
                 .filter_map(|file| {
                     let device = device_of(view, &chips, sample, (&regions[file], by))?;
                     Some((file, device))
                 })
                 .collect();
+            // How many files an owner has of a device: several could each be meant, and none is taken.
+            let mut claims: HashMap<(usize, Option<u32>), usize> = HashMap::new();
             for (file, device) in &found {
-                let is_only = found.iter().filter(|(_, other)| other == device).count() == 1;
-                if is_only && files[*device].is_none() {
-                    files[*device] = Some((*file, by));
+                *claims.entry((*device, regions[*file].owner)).or_default() += 1;
+            }
+            let has = files.iter().map(|known| !known.is_empty());
+            let has: Vec<bool> = has.collect();
+            for (file, device) in found {
+                let owner = regions[file].owner;
+                let is_of_owner =
+                    |(other, _by): &(usize, MatchedBy)| regions[*other].owner == owner;
+                let is_free = match weight.lives() {
+                    true => !files[device].iter().any(is_of_owner),
+                    false => !has[device],
+                };
+                if is_free && claims[&(device, owner)] == 1 {
+                    files[device].push((file, by));
+                    is_known[file] = true;
                 }
             }
         }
@@ -123,7 +144,7 @@ impl Matches {
 
     /// The files of no device.
     pub(super) fn unmatched(&self, count: usize) -> Vec<usize> {
-        let known: Vec<usize> = self.files.iter().flatten().map(|(file, _)| *file).collect();
+        let known: HashSet<usize> = self.files.iter().flatten().map(|(file, _)| *file).collect();
         (0..count).filter(|file| !known.contains(file)).collect()
     }
 

@@ -10,18 +10,25 @@ mod matching;
 
 pub(crate) use joined::Joined;
 
+use crate::hardware::devices_of_chips;
 use crate::lock;
+use crate::read::snapshot::device_figures;
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::Timestamp;
 use ttmem_host::{Roots, Sample, Watch};
+use ttmem_ledger::{Ledger, Limits};
 
 /// How often the machine is looked at while somebody reads.
 const WATCHED: Duration = Duration::from_secs(1);
 
 /// How often while nobody does: who comes next is shown nothing older.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// Looking rests so many times as long as it took processor time: whoever makes it long makes it rare, and no more than that.
+const RESTS: u32 = 100;
 
 /// How long after a reader's question it counts as reading: longer than viewers wait between two.
 const READS_FOR: Duration = Duration::from_secs(5);
@@ -56,6 +63,8 @@ impl Looked {
 #[derive(Debug, Default)]
 struct State {
     latest: Option<Arc<Looked>>,
+    /// Processor time that the latest took, or more if the server had other things to do.
+    cost: Duration,
     asked: Option<Instant>,
     has_ended: bool,
 }
@@ -83,8 +92,19 @@ impl MachineFigures {
         state.latest.clone()
     }
 
+    #[cfg(test)]
     pub(crate) fn publish(&self, sample: Sample) {
         lock(&self.shared.state).latest = Some(Arc::new(Looked::now(sample)));
+    }
+
+    /// Looks, and shows what was found.
+    fn look(&self, watch: &mut Watch) -> Arc<Looked> {
+        let before = processor_time();
+        let looked = Arc::new(Looked::now(watch.look()));
+        let mut state = lock(&self.shared.state);
+        state.cost = processor_time().saturating_sub(before);
+        state.latest = Some(Arc::clone(&looked));
+        looked
     }
 
     /// Waits until it is time to look again; false once nobody wants it any more.
@@ -95,7 +115,7 @@ impl MachineFigures {
                 return false;
             }
             let is_read = state.asked.is_some_and(|asked| asked.elapsed() < READS_FOR);
-            let interval = if is_read { WATCHED } else { IDLE };
+            let interval = interval(is_read, state.cost);
             let age = state.latest.as_ref().map(|latest| latest.at.elapsed());
             let Some(left) = age.and_then(|age| interval.checked_sub(age)) else {
                 return true;
@@ -120,7 +140,7 @@ impl Looker {
         thread.spawn(move || {
             let mut watch = watch;
             while shared.wait() {
-                shared.publish(watch.look());
+                shared.look(&mut watch);
             }
         })?;
         Ok(Self { figures })
@@ -140,8 +160,51 @@ pub(crate) fn first_look(
     figures: &MachineFigures,
 ) -> (Watch, Vec<ttmem_host::Chip>) {
     let mut watch = Watch::new(roots.clone());
-    let sample = watch.look();
-    let chips = sample.chips.clone();
-    figures.publish(sample);
+    let chips = figures.look(&mut watch).sample.chips.clone();
     (watch, chips)
+}
+
+/// How long after a look the next one is due.
+fn interval(is_read: bool, cost: Duration) -> Duration {
+    let least = if is_read { WATCHED } else { IDLE };
+    cost.saturating_mul(RESTS).clamp(least, IDLE)
+}
+
+/// What all threads of this process have used so far.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.try_into().unwrap_or_default()
+}
+
+/// What one look at a machine found, as the documents of a server have it to which nothing is attached.
+#[must_use]
+pub fn describe_machine(sample: Sample) -> (Vec<ttmem_api::Device>, ttmem_api::Machine) {
+    let mut ledger = Ledger::new(Limits::default());
+    for device in devices_of_chips(&sample.chips) {
+        ledger.configure_device(device.facts);
+    }
+    let view = ledger.view();
+    let geometry = view.geometry();
+    let joined = Joined::with(&view, Arc::new(Looked::now(sample)));
+    let devices = (0..view.devices.len()).map(|index| {
+        let mut device = device_figures(&view, &geometry, index);
+        joined.add_to(index, &mut device);
+        device
+    });
+    (devices.collect(), joined.machine())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_takes_long_is_rare_and_figures_stay_younger_than_stale() {
+        let millis = Duration::from_millis;
+        assert_eq!(interval(true, millis(5)), WATCHED);
+        assert_eq!(interval(true, millis(50)), millis(5000));
+        assert_eq!(interval(true, Duration::MAX), IDLE);
+        assert_eq!(interval(false, millis(1)), IDLE);
+        assert!(IDLE < STALE);
+    }
 }

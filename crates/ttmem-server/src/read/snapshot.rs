@@ -159,7 +159,7 @@ fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) ->
 }
 
 /// The figures of one device, without the lists of what processes have on it.
-pub(super) fn device_figures(view: &View, geometry: &Geometry, index: usize) -> ttmem_api::Device {
+pub(crate) fn device_figures(view: &View, geometry: &Geometry, index: usize) -> ttmem_api::Device {
     let each = &view.devices[index];
     device(
         each,

@@ -4,7 +4,7 @@
 //! values of variables and no tokens; the redactor takes out what messages repeat all the same. The
 //! list comes before the file: who sends it sees first what it has.
 
-use super::redact::{Redactor, plain};
+use super::redact::{Redactor, mount, plain, version};
 use super::{Check, Facts, Findings, python, roots, text};
 use crate::cli::{DoctorOptions, variables};
 use crate::commands::reach;
@@ -224,6 +224,7 @@ fn redactor(options: &DoctorOptions, socket: Option<&Path>) -> Redactor {
     // Where things were found: their folders may be named after anything.
     if let Some(installed) = python::find(variable) {
         redactor.path(&installed.folder, "[its folder]");
+        redactor.version(&installed.version);
     }
     let named = variable("TTMEM_ATTACH_LIBRARY").map(PathBuf::from);
     if let Ok(library) = run::attach_library(named.as_deref())
@@ -286,7 +287,8 @@ fn without_names(facts: &mut Facts) {
         }
     };
     shorten(&mut facts.machine.driver);
-    for device in facts.devices.iter_mut().flatten() {
+    let sample = &mut facts.sample;
+    for device in sample.devices.iter_mut().flatten() {
         shorten(&mut device.card_type);
         shorten(&mut device.link.speed);
         shorten(&mut device.link.max_speed);
@@ -295,7 +297,10 @@ fn without_names(facts: &mut Facts) {
             holder.name = None;
         }
     }
-    for region in facts.regions.iter_mut().flatten() {
+    for person in sample.people.values_mut() {
+        person.name = None;
+    }
+    for region in sample.regions.iter_mut().flatten() {
         let Ok(content) = &mut region.content else {
             continue;
         };
@@ -328,7 +333,7 @@ fn versions(machine: &Machine, options: &DoctorOptions, roots: &Roots) -> Value 
     if options.root.is_none() {
         let ttnn = python::find(|name| std::env::var_os(name));
         let ttnn = ttnn.map(
-            |ttnn| json!({"version": plain(&ttnn.version), "python": format!("3.{}", ttnn.minor)}),
+            |ttnn| json!({"version": version(&ttnn.version), "python": format!("3.{}", ttnn.minor)}),
         );
         let set = variables().chain(UPSTREAM_VARIABLES.iter().copied());
         let set = set.filter(|name| std::env::var_os(name).is_some());
@@ -384,7 +389,7 @@ fn machine(machine: &Machine, roots: &Roots) -> Value {
         "driver_parameters": parameters,
         "nodes": nodes.map(|node| json!({"ordinal": node.ordinal, "may_use": shown(&node.may_use)})).collect::<Vec<_>>(),
         "huge_pages_of_1_gib": {"total": shown(&machine.huge_pages.total), "free": shown(&machine.huge_pages.free)},
-        "huge_page_mounts": mounts.map(|mount| plain(&mount.place)).collect::<Vec<_>>(),
+        "huge_page_mounts": mounts.map(|found| mount(&found.place)).collect::<Vec<_>>(),
         "cards_without_iommu": addresses(&machine.untranslated),
         "dev_shm": machine.shm.as_ref().map(|mount| json!({"kind": plain(&mount.kind), "free_bytes": mount.free_bytes})),
         "first_namespaces": {

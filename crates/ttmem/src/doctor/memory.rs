@@ -10,6 +10,9 @@ use ttmem_host::{Machine, Reading, Unread};
 /// With less than this no file of upstream's fits.
 const LEAST_FREE_BYTES: u64 = 64 << 10;
 
+/// Files that are named: as many as a machine has chips.
+const MOST_NAMED: usize = 32;
+
 pub(super) fn checks(machine: &Machine, regions: &Reading<Vec<SharedMemory>>) -> Vec<Check> {
     vec![folder(machine), upstream(regions), namespaces(machine)]
 }
@@ -105,18 +108,21 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
         };
         let odd = files.iter().filter(|file| is_odd_file(file));
         let (hung, odd): (Vec<_>, Vec<_>) = odd.partition(hangs);
-        let odd: Vec<String> = odd.iter().map(|file| shell_word(&file.path)).collect();
         if !odd.is_empty() {
             remedies.push(format!(
-                "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, `rm {}`",
-                odd.join(" ")
+                "such a file was left by a writer that died, or is none of TT-Metal's: when no program uses the device, {}",
+                removal(&odd)
             ));
         }
         if !hung.is_empty() {
             remedies.push("see `reading` below for what does not answer".to_owned());
         }
     }
-    parts.extend(others);
+    let more = others.len().saturating_sub(MOST_NAMED);
+    parts.extend(others.into_iter().take(MOST_NAMED));
+    if more > 0 {
+        parts.push(format!("and {more} more that are not understood"));
+    }
     let read = || {
         files
             .iter()
@@ -145,11 +151,10 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             stale.len(),
             size_text(bytes)
         ));
-        let files = stale.iter().map(|file| shell_word(&file.path));
         remedies.push(format!(
             "no memory is held for them, only TT-Metal's counters are too high since a program was killed. \
-             When no program uses the devices, `rm {}` resets them",
-            files.collect::<Vec<_>>().join(" ")
+             When no program uses the devices, they are reset by {}",
+            removal(&stale)
         ));
     }
     let state = match (denied, is_odd || unknown > 0 || !stale.is_empty()) {
@@ -161,6 +166,17 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
     match remedies.is_empty() {
         true => check,
         false => check.with(remedies.join("; ")),
+    }
+}
+
+/// The command that removes some files: so many that it can be read and typed, and what of the others.
+fn removal(files: &[&SharedMemory]) -> String {
+    let named = files.iter().take(MOST_NAMED);
+    let named: Vec<String> = named.map(|file| shell_word(&file.path)).collect();
+    let command = format!("`rm {}`", named.join(" "));
+    match files.len() - named.len() {
+        0 => command,
+        more => format!("{command}, and then {more} more that `ttmem doctor` names"),
     }
 }
 

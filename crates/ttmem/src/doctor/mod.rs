@@ -5,7 +5,6 @@
 //! of the projects that they are about. `--bundle` puts the same into an archive, without secrets.
 
 mod bundle;
-mod figures;
 mod hardware;
 mod memory;
 mod python;
@@ -21,13 +20,13 @@ use crate::output::{Output, Screen};
 use crate::render;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use ttmem_host::shm::{self, SharedMemory};
-use ttmem_host::{Chip, Device, Machine, Reader, Reading, Roots, chips, devices};
+use ttmem_api::{Device, DeviceNames, HexId, Telemetry, Upstream, escape_json};
+use ttmem_host::{Machine, Reader, Roots, Sample, Watch};
+use ttmem_server::describe_machine;
 
 /// How a check ended, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -67,32 +66,28 @@ impl Check {
     }
 }
 
-/// A chip by all its names.
+/// A chip, in the words of the API: what of a device is known where no process is asked.
 #[derive(Debug, Serialize)]
-struct NamedChip {
-    logical_id: u32,
-    node: String,
-    remote: bool,
-    pci_address: Option<String>,
-    board: Option<&'static str>,
-    /// Sixteen hexadecimal digits, as the driver writes them.
-    board_serial: Option<String>,
-    asic_id: Option<String>,
-    tray: Option<String>,
+struct Chip {
+    id: u32,
+    arch: Option<String>,
+    board: Option<String>,
+    remote: Option<bool>,
+    names: Option<DeviceNames>,
+    telemetry: Option<Telemetry>,
+    upstream: Option<Upstream>,
 }
 
-impl NamedChip {
-    fn of(chip: &Chip) -> Self {
-        let digits = |id: u64| format!("{id:016X}");
+impl From<Device> for Chip {
+    fn from(device: Device) -> Self {
         Self {
-            logical_id: chip.logical_id,
-            node: format!("/dev/tenstorrent/{}", chip.ordinal),
-            remote: chip.is_remote,
-            pci_address: chip.bdf.map(|bdf| bdf.to_string()),
-            board: chip.board.map(|board| board.name()),
-            board_serial: chip.serial.map(digits),
-            asic_id: chip.asic_id.map(digits),
-            tray: chip.tray.map(|tray| tray.to_string()),
+            id: device.id,
+            arch: device.arch,
+            board: device.board,
+            remote: device.remote,
+            names: device.names,
+            telemetry: device.telemetry,
+            upstream: device.upstream,
         }
     }
 }
@@ -104,12 +99,8 @@ struct Findings {
     problems: usize,
     warnings: usize,
     checks: Vec<Check>,
-    chips: Vec<NamedChip>,
-    /// What the driver says of each card.
-    devices: Vec<Value>,
-    /// TT-Metal's own counters, and what they are not.
-    upstream: Vec<Value>,
-    upstream_limits: Value,
+    devices: Vec<Chip>,
+    machine: ttmem_api::Machine,
 }
 
 /// Looks at everything, prints it, and says by the exit code whether something does not work.
@@ -129,7 +120,8 @@ pub(crate) fn run<W: Write>(
     }
     let findings = Facts::read(&roots(options)).findings(options, socket);
     if options.json {
-        output.print(&format!("{}\n", serde_json::to_string_pretty(&findings)?))?;
+        let json = serde_json::to_string_pretty(&findings)?;
+        output.print(&escape_json(format!("{json}\n")))?;
     } else {
         output.print(&text(&findings, screen))?;
     }
@@ -149,10 +141,7 @@ fn roots(options: &DoctorOptions) -> Roots {
 /// What the files of a machine say.
 struct Facts {
     machine: Machine,
-    devices: Reading<Vec<Device>>,
-    regions: Reading<Vec<SharedMemory>>,
-    /// Files that do not answer.
-    stuck: usize,
+    sample: Sample,
 }
 
 impl Facts {
@@ -160,38 +149,34 @@ impl Facts {
         let mut reader = Reader::default();
         Self {
             machine: Machine::read(roots, &mut reader),
-            devices: devices(roots, &mut reader),
-            regions: shm::files(roots, &mut reader),
-            stuck: reader.stuck(),
+            sample: Watch::with_reader(roots.clone(), reader).look(),
         }
     }
 
     fn findings(self, options: &DoctorOptions, socket: Option<PathBuf>) -> Findings {
-        let mut checks = hardware::checks(&self.machine, &self.devices);
-        checks.extend(memory::checks(&self.machine, &self.regions));
+        let mut checks = hardware::checks(&self.machine, &self.sample.devices);
+        checks.extend(memory::checks(&self.machine, &self.sample.regions));
         // A copy of another machine's files has no servers and no programs.
         if options.root.is_none() {
             checks.extend(tracking::checks(socket));
             checks.extend(python::checks(|name| std::env::var_os(name)));
         }
-        if self.stuck > 0 {
-            let found = format!("{} files do not answer", self.stuck);
+        let stuck = self.sample.stuck.iter();
+        let stuck: Vec<String> = stuck.map(|path| path.display().to_string()).collect();
+        if !stuck.is_empty() {
+            let found = format!("do not answer: {}", stuck.join(", "));
             checks.push(Check::new("reading", State::Problem, found).with(
                 "see the kernel's messages (`sudo dmesg`) for the device; `tt-smi -r` resets it",
             ));
         }
         let count = |state: State| checks.iter().filter(|check| check.state == state).count();
-        let found = self.devices.unwrap_or_default();
-        let regions = self.regions.unwrap_or_default();
-        let chips = chips(&found);
+        let (devices, machine) = describe_machine(self.sample);
         Findings {
             schema: 1,
             problems: count(State::Problem),
             warnings: count(State::Warning),
-            chips: chips.iter().map(NamedChip::of).collect(),
-            devices: found.iter().map(figures::device).collect(),
-            upstream: regions.iter().map(figures::region).collect(),
-            upstream_limits: figures::limits(),
+            devices: devices.into_iter().map(Chip::from).collect(),
+            machine,
             checks,
         }
     }
@@ -211,23 +196,25 @@ fn text(findings: &Findings, screen: Screen) -> String {
         remedy: check.remedy.as_deref(),
     });
     let mut text = answer(findings) + "\n\n" + &render::doctor(lines, screen);
-    if !findings.chips.is_empty() {
+    if !findings.devices.is_empty() {
         text.push_str("\nchip  node                  PCI address   board serial      chip id           board\n");
     }
-    for chip in &findings.chips {
-        let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-        let place = chip
-            .tray
-            .clone()
-            .or_else(|| chip.remote.then(|| "remote".to_owned()));
+    for chip in &findings.devices {
+        let names = chip.names.as_ref();
+        let or_dash = |value: Option<&str>| value.unwrap_or("-").to_owned();
+        // As the driver writes them.
+        let digits =
+            |id: Option<HexId>| id.map_or_else(|| "-".to_owned(), |HexId(id)| format!("{id:016X}"));
+        let tray = names.and_then(|names| names.tray.as_deref());
+        let place = tray.or((chip.remote == Some(true)).then_some("remote"));
         let line = format!(
             "{:<5} {:<21} {:<13} {:<17} {:<17} {} {}",
-            chip.logical_id,
-            chip.node,
-            or_dash(&chip.pci_address),
-            or_dash(&chip.board_serial),
-            or_dash(&chip.asic_id),
-            chip.board.unwrap_or("-"),
+            chip.id,
+            or_dash(names.map(|names| names.node.as_str())),
+            or_dash(names.and_then(|names| names.pci_address.as_deref())),
+            digits(names.and_then(|names| names.board_serial)),
+            digits(names.and_then(|names| names.asic_id)),
+            or_dash(chip.board.as_deref()),
             place.unwrap_or_default(),
         );
         text.push_str(line.trim_end());
@@ -247,7 +234,7 @@ fn answer(findings: &Findings) -> String {
     };
     let (problems, warnings) = (names(State::Problem), names(State::Warning));
     let mut answer = match problems.as_str() {
-        "" if findings.chips.is_empty() => "no problems seen; no card in this machine".to_owned(),
+        "" if findings.devices.is_empty() => "no problems seen; no card in this machine".to_owned(),
         "" => "no problems seen".to_owned(),
         problems => format!("problems: {problems}"),
     };

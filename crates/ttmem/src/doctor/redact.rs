@@ -5,6 +5,7 @@
 //! text that is not our own goes through here.
 
 use serde_json::Value;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -39,7 +40,7 @@ const LONGEST_PLAIN: usize = 40;
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
     /// Texts and what stands in their place, the longest first.
-    whole: Vec<(String, &'static str)>,
+    whole: Vec<(String, Cow<'static, str>)>,
     /// The same for names, which are words of their own.
     words: Vec<(String, &'static str)>,
 }
@@ -50,7 +51,15 @@ impl Redactor {
         let text = path.to_string_lossy();
         let text = text.trim_end_matches('/');
         if text.len() > 1 {
-            self.whole.push((text.to_owned(), shown));
+            self.whole.push((text.to_owned(), shown.into()));
+        }
+    }
+
+    /// A version, of which others may have written a part.
+    pub(super) fn version(&mut self, found: &str) {
+        let shown = version(found);
+        if found.len() > 1 && shown != found {
+            self.whole.push((found.to_owned(), shown.into()));
         }
     }
 
@@ -70,13 +79,13 @@ impl Redactor {
             let long = |part: &&str| part.len() >= SHORTEST_SECRET;
             let parts = credentials(&value).into_iter().filter(long);
             self.whole
-                .extend(parts.map(|part| (part.to_owned(), REMOVED)));
+                .extend(parts.map(|part| (part.to_owned(), REMOVED.into())));
             for line in [&*value].into_iter().chain(value.lines()) {
                 let line = line.trim();
                 let is_word = line.bytes().all(|byte| byte.is_ascii_lowercase());
                 let is_long = line.len() >= SHORTEST_VALUE && !is_word;
                 if is_long || (is_secret && line.len() >= SHORTEST_SECRET) {
-                    self.whole.push((line.to_owned(), REMOVED));
+                    self.whole.push((line.to_owned(), REMOVED.into()));
                 }
             }
         }
@@ -122,6 +131,48 @@ pub(super) fn plain(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._+-/:".contains(&byte);
     match text.len() <= LONGEST_PLAIN && text.bytes().all(is_plain) {
         true => text.to_owned(),
+        false => NOT_SHOWN.to_owned(),
+    }
+}
+
+/// A version of a Python package: numbers and what the rules for versions have for words. Behind a `+` whoever built it may have
+/// written anything; what tools write there by themselves is shown, the commit and the day.
+pub(super) fn version(text: &str) -> String {
+    let (public, local) = match text.split_once('+') {
+        Some((public, local)) => (public, Some(local)),
+        None => (text, None),
+    };
+    let is_word = |part: &str| {
+        let word = part.trim_matches(|letter: char| letter.is_ascii_digit());
+        !part.is_empty() && matches!(word, "" | "a" | "b" | "rc" | "post" | "dev")
+    };
+    let is_digits = |text: &str, count: usize| {
+        text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_commit = |part: &str| {
+        let hash = part.strip_prefix('g').unwrap_or_default();
+        (7..=40).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let is_day = |part: &str| part.strip_prefix('d').is_some_and(|day| is_digits(day, 8));
+    if public.len() > LONGEST_PLAIN || !public.split('.').all(is_word) {
+        return NOT_SHOWN.to_owned();
+    }
+    let is_plain = |local: &str| {
+        let mut parts = local.split('.');
+        parts.next().is_some_and(is_commit)
+            && parts.next().is_none_or(is_day)
+            && parts.next().is_none()
+    };
+    match local {
+        Some(local) if !is_plain(local) => format!("{public}+{NOT_SHOWN}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// A place where huge pages are mounted: those of the system; any other may be named after anything.
+pub(super) fn mount(place: &str) -> String {
+    match place.starts_with("/dev/hugepages") {
+        true => plain(place),
         false => NOT_SHOWN.to_owned(),
     }
 }
@@ -245,6 +296,37 @@ mod tests {
             document,
             json!({"a": ["user", 1, null], "b": {"c": "[removed]"}})
         );
+    }
+
+    #[test]
+    fn a_version_has_no_words_of_whoever_built_it() {
+        for known in [
+            "0.81.1",
+            "0.66.0rc10",
+            "0.65.1.dev20251201",
+            "0.66.0.dev3+g1a2b3c4d5",
+            "0.66.0+g1a2b3c4.d20260801",
+        ] {
+            assert_eq!(version(known), known);
+        }
+        for (built, shown) in [
+            ("0.81.1+acme", "0.81.1+[not shown]"),
+            ("0.81.1+g1a2b3c4.acme", "0.81.1+[not shown]"),
+            ("0.81.1+gcafe", "0.81.1+[not shown]"),
+            ("acme", "[not shown]"),
+            ("0.81.acme", "[not shown]"),
+            ("", "[not shown]"),
+        ] {
+            assert_eq!(version(built), shown);
+        }
+        let mut redactor = Redactor::default();
+        redactor.version("0.81.1+acme");
+        redactor.version("");
+        redactor.settle();
+        let text = redactor.text("0.81.1+acme for Python 3.12");
+        assert_eq!(text, "0.81.1+[not shown] for Python 3.12");
+        assert_eq!(mount("/dev/hugepages-1G"), "/dev/hugepages-1G");
+        assert_eq!(mount("/mnt/acme/huge"), NOT_SHOWN);
     }
 
     #[test]

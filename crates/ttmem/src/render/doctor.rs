@@ -2,6 +2,7 @@
 
 use super::{Paint, layout_width};
 use crate::output::Screen;
+use ttmem_api::is_deceptive;
 use ttmem_tui::text::paragraph;
 
 /// One check.
@@ -78,7 +79,7 @@ fn words(text: &str) -> Vec<&str> {
 
 /// Names of files and processes may have anything in them.
 fn printable(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
+    text.replace(is_deceptive, "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -559,6 +559,82 @@ fn a_file_without_figures_takes_no_other_files_place() {
 }
 
 #[test]
+fn a_file_of_another_user_neither_replaces_nor_hides_the_own_one() {
+    let serial = 0x0100_0140_0000_0000;
+    // The victim's file, by each number that it may have; the attacker's by all numbers that weigh as much or more.
+    let logical = 12_345;
+    for (own, others) in [
+        (serial << 5, vec![serial, ASIC]),
+        (serial, vec![serial << 5]),
+        (logical, vec![logical + 1, serial, ASIC]),
+    ] {
+        for other in others {
+            let tree = Tree::with(&wormholes("n150", 1));
+            for pid in [41, 42] {
+                tree.process(pid, "python", 10);
+            }
+            tree.count(&region(4, own, 0, vec![slot(41, "python", MIB)]));
+            tree.count(&region(4, other, 0, vec![slot(42, "python", 7)]));
+            let mut sample = look(&tree);
+            for (id, pid, user) in [(own, 41, 1000), (other, 42, 65_534)] {
+                file_of(&mut sample, id).owner = Some(user);
+                sample.people.get_mut(&pid).unwrap().uid = Some(user);
+            }
+            let seen = snapshot(knowing(&sample), sample);
+            let named = format!("{own:#x} beside {other:#x}");
+            let victim = of_pid(&seen, 41);
+            assert_eq!(victim.devices.len(), 1, "{named}");
+            assert_eq!(victim.upstream().unwrap().dram, MIB, "{named}");
+            assert_eq!(of_pid(&seen, 42).upstream().unwrap().dram, 7, "{named}");
+            let upstream = seen.devices[0].upstream.as_ref().unwrap();
+            assert_eq!(upstream.not_attached.unwrap().dram, MIB + 7, "{named}");
+            assert_eq!(upstream.bytes.unwrap().dram, MIB + 7, "{named}");
+            let doubts = &upstream.doubts;
+            assert!(doubts[0].starts_with("more than one file"), "{doubts:?}");
+            assert!(seen.machine.unwrap().unmatched.is_empty(), "{named}");
+        }
+    }
+    // Of two files of one owner none is taken, and what they say is told all the same.
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(41, "python", 10);
+    tree.count(&region(4, serial << 5, 0, vec![slot(41, "python", MIB)]));
+    tree.count(&region(4, serial, 0, vec![slot(41, "python", 7)]));
+    let seen = unattached(&tree);
+    assert_eq!(seen.devices[0].upstream, None);
+    let user = of_pid(&seen, 41);
+    let counted = user.unmatched.iter();
+    let counted: Vec<(HexId, u64)> = counted.map(|file| (file.id, file.upstream.dram)).collect();
+    assert_eq!(counted, [(HexId(serial), 7), (HexId(serial << 5), MIB)]);
+}
+
+#[test]
+fn many_users_with_a_file_of_a_chip_are_named_briefly() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(41, "python", 10);
+    tree.count(&region(4, ASIC, 0, vec![slot(41, "python", MIB)]));
+    let mut sample = look(&tree);
+    let mut files = sample.regions.clone().unwrap();
+    for number in 1..=1000 {
+        let (mut file, pid) = (files[0].clone(), 50_000 + number);
+        let user = u32::try_from(pid).unwrap();
+        (file.id, file.owner) = (user.into(), Some(user));
+        file.content.as_mut().unwrap().region.processes[0].pid = pid;
+        let mut person = sample.people[&41].clone();
+        person.uid = Some(user);
+        sample.people.insert(pid, person);
+        files.push(file);
+    }
+    sample.regions = Ok(files);
+    let seen = snapshot(knowing(&sample), sample);
+    let upstream = seen.devices[0].upstream.as_ref().unwrap();
+    assert_eq!(upstream.bytes.unwrap().dram, 1001 * MIB);
+    let [doubt] = &upstream.doubts[..] else {
+        unreachable!("{:?}", upstream.doubts);
+    };
+    assert!(doubt.ends_with("user 50008, 992 others"), "{doubt}");
+}
+
+#[test]
 fn files_that_were_not_read_are_told() {
     let tree = Tree::with(&wormholes("n150", 1));
     for id in 0..70 {
@@ -574,6 +650,35 @@ fn files_that_were_not_read_are_told() {
     assert_eq!(errors.len(), 9);
     let rest = "TT-Metal's counters: 992 files of other users were not read";
     assert_eq!(errors[8], rest);
+}
+
+#[test]
+fn running_processes_of_counters_hide_nobody_who_has_a_device_open() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    for pid in [41, 2_000_000] {
+        tree.process(pid, "python", 10);
+    }
+    tree.put("proc/driver/tenstorrent/0/pids", "2000000\n");
+    tree.count(&region(4, 7, 77, vec![slot(41, "python", MIB)]));
+    let mut sample = look(&tree);
+    let (file, person) = (sample.regions.clone().unwrap().remove(0), sample.people[&41].clone());
+    let files = (0..70).map(|number| {
+        let mut file = file.clone();
+        file.id = number + 1;
+        let content = file.content.as_mut().unwrap();
+        let slot = content.region.processes[0].clone();
+        let first = 1000 + 64 * i32::try_from(number).unwrap();
+        let pids = first..first + 64;
+        sample.people.extend(pids.clone().map(|pid| (pid, person.clone())));
+        let slots = pids.map(|pid| ProcessFigures { pid, ..slot.clone() });
+        content.region.processes = slots.collect();
+        content.liveness = vec![Liveness::Alive; 64];
+        file
+    });
+    sample.regions = Ok(files.collect());
+    let seen = snapshot(knowing(&sample), sample);
+    assert_eq!(of_pid(&seen, 2_000_000).state, "alive");
+    assert_eq!(seen.machine.unwrap().processes.len(), 4096);
 }
 
 #[test]
@@ -607,8 +712,8 @@ fn dead_processes_of_counters_hide_nobody_who_has_a_device_open() {
         assert_eq!(of_pid(&seen, pid).state, "alive");
     }
     let machine = seen.machine.as_ref().unwrap();
-    assert_eq!(machine.processes.len(), 4096);
-    let left_out = 2 + 300 * 64 - 4096;
+    assert_eq!(machine.processes.len(), 2 + 1024);
+    let left_out = 300 * 64 - 1024;
     let told = format!("{left_out} processes are left out, those that are gone first");
     assert_eq!(machine.errors, [told]);
     // The bytes of all are counted.

@@ -421,6 +421,7 @@ fn unattached() -> Data {
                 upstream: Some(counted),
                 difference: None,
             }],
+            unmatched: Vec::new(),
             difference_text: None,
         }],
         unmatched: Vec::new(),

@@ -5,7 +5,7 @@
 //! behind with its thread, what comes after it is read by another, and until the first comes back its
 //! file is not asked for again. How many may hang is bounded, and those that anybody can make leave room for the driver's.
 
-use crate::shm::{Listing, MOST_ENTRIES, ReadFile, read_file};
+use crate::shm::{Listing, ReadFile, read_file};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -30,10 +30,10 @@ const MOST_STUCK: usize = 16;
 /// The same of files that anybody can make.
 const MOST_STUCK_OF_ANYBODY: usize = 8;
 
-/// No file that is read here is longer.
+/// No file that is read here is longer: one that is would be a part, which says too little.
 const LONGEST_TEXT: usize = 1 << 20;
 
-/// No folder that is listed here has more entries; more are left out.
+/// No folder that is listed here has more entries: some of them would say too little.
 pub(crate) const MOST_NAMES: usize = 1 << 16;
 
 /// A value of sysfs is shorter: what is not is cut.
@@ -124,7 +124,7 @@ pub(crate) enum Ask {
     Link(PathBuf),
     /// Who a file or folder belongs to.
     Owner(PathBuf),
-    /// TT-Metal's counters in a folder, those of some numbers also if it has very many entries.
+    /// TT-Metal's counters in a folder, but for those of some numbers.
     Counters(PathBuf, BTreeSet<u64>),
     /// One of these files, by its number.
     Region(PathBuf, u64),
@@ -190,13 +190,16 @@ impl Source for Kernel {
             Ask::Owner(path) => vec![rustix::fs::lstat(path)?.st_uid.to_string()],
             Ask::Names(path) => {
                 let mut names = Vec::new();
-                for entry in std::fs::read_dir(path)?.take(MOST_NAMES) {
+                for entry in std::fs::read_dir(path)?.take(MOST_NAMES + 1) {
                     names.push(entry?.file_name().to_string_lossy().into_owned());
+                }
+                if names.len() > MOST_NAMES {
+                    return Err(too_much(MOST_NAMES, "entries"));
                 }
                 names
             }
-            Ask::Counters(folder, known) => {
-                return Listing::of(folder, known, MOST_ENTRIES).map(Found::Counters);
+            Ask::Counters(folder, but) => {
+                return Listing::of(folder, but).map(Found::Counters);
             }
             Ask::Region(path, id) => return Ok(Found::Region(Box::new(read_file(path, *id)))),
         };
@@ -204,10 +207,17 @@ impl Source for Kernel {
     }
 }
 
-/// The text of a regular file, at most so much of it.
+/// The text of a regular file.
 fn text(path: &Path) -> io::Result<String> {
-    let (bytes, _owner) = bytes(path, OFlags::empty(), LONGEST_TEXT)?;
+    let (bytes, _owner) = bytes(path, OFlags::empty(), LONGEST_TEXT + 1)?;
+    if bytes.len() > LONGEST_TEXT {
+        return Err(too_much(LONGEST_TEXT, "bytes"));
+    }
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
+fn too_much(most: usize, what: &str) -> io::Error {
+    io::Error::other(format!("more than {most} {what}"))
 }
 
 /// A value of sysfs, which the kernel gives at once.

@@ -2,11 +2,9 @@
 
 use crate::files::{Reader, Reading, Unread};
 use crate::roots::Roots;
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-
-/// More descriptors of one process are not looked at.
-const MOST_DESCRIPTORS: usize = 1 << 16;
 
 /// A process with a device open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,28 +79,32 @@ pub struct OpenFiles {
     pub holders: BTreeMap<u32, Vec<Holder>>,
     /// Processes whose descriptors this user may not see.
     pub hidden: u32,
+    /// Processes whose descriptors could not be read for another reason.
+    pub unread: Vec<(i32, Unread)>,
 }
 
 /// Looks through the descriptors of every process; the only way to holders before driver 2.5.0.
 pub fn open_files(roots: &Roots, reader: &mut Reader) -> Reading<OpenFiles> {
     let mut found: BTreeMap<u32, BTreeMap<i32, u32>> = BTreeMap::new();
     let mut hidden = 0;
+    let mut unread = Vec::new();
     for name in reader.names(roots.path("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else {
             continue;
         };
-        let folder = roots.path(&format!("/proc/{pid}/fd"));
-        let descriptors = match reader.names(folder.clone()) {
+        let descriptors = match descriptors(roots, reader, pid) {
             Ok(descriptors) => descriptors,
             Err(Unread::Denied) => {
                 hidden += 1;
                 continue;
             }
-            // It has ended meanwhile.
-            Err(_gone) => continue,
+            Err(error) if has_ended(&error) => continue,
+            Err(error) => {
+                unread.push((pid, error));
+                continue;
+            }
         };
-        let shown = descriptors.iter().take(MOST_DESCRIPTORS);
-        for target in reader.links(shown.map(|name| folder.join(name)).collect()) {
+        for target in reader.links(descriptors) {
             let Ok(target) = target else { continue };
             let ordinal = target.strip_prefix("/dev/tenstorrent/");
             if let Some(ordinal) = ordinal.and_then(|text| text.parse().ok()) {
@@ -120,5 +122,36 @@ pub fn open_files(roots: &Roots, reader: &mut Reader) -> Reading<OpenFiles> {
     for holder in holders.values_mut().flatten() {
         holder.name = names.get(&holder.pid).cloned();
     }
-    Ok(OpenFiles { holders, hidden })
+    Ok(OpenFiles {
+        holders,
+        hidden,
+        unread,
+    })
+}
+
+/// What a process has open. Where its first thread has ended it shows none: the others still have them.
+fn descriptors(roots: &Roots, reader: &mut Reader, pid: i32) -> Reading<Vec<PathBuf>> {
+    let all = |reader: &mut Reader, folder: PathBuf| -> Reading<Vec<PathBuf>> {
+        let names = reader.names(folder.clone())?;
+        Ok(names.iter().map(|name| folder.join(name)).collect())
+    };
+    let process = roots.path(&format!("/proc/{pid}"));
+    let found = all(reader, process.join("fd"))?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // All threads share them: the first that shows some is enough.
+    for thread in reader.names(process.join("task"))? {
+        match all(reader, process.join("task").join(thread).join("fd")) {
+            Ok(found) if found.is_empty() => {}
+            Err(error) if has_ended(&error) => {}
+            found => return found,
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Whether a file is not there for the end of its process or thread.
+fn has_ended(error: &Unread) -> bool {
+    *error == Unread::Missing || *error == Unread::Failed(Errno::SRCH.raw_os_error())
 }

@@ -128,17 +128,20 @@ impl Processes {
 }
 
 /// When a process began, in nanoseconds after the machine, from its `stat`; none if it has ended, and nobody has
-/// asked how yet: it holds nothing.
+/// asked how yet: it holds nothing. One whose first thread alone has ended goes on with the others.
 fn started(stat: &str) -> Reading<Option<u64>> {
     let malformed = || Unread::Malformed("stat".to_owned());
     // The name is in parentheses and may have any: the last one ends it.
     let (_name, fields) = stat.rsplit_once(')').ok_or_else(malformed)?;
     let mut fields = fields.split_ascii_whitespace();
-    if matches!(fields.next().ok_or_else(malformed)?, "Z" | "X") {
+    let state = fields.next().ok_or_else(malformed)?;
+    // The 20th and 22nd fields of all; the state was the third.
+    let threads = fields.nth(16).and_then(|field| field.parse::<u64>().ok());
+    let threads = threads.ok_or_else(malformed)?;
+    if matches!(state, "Z" | "X") && threads <= 1 {
         return Ok(None);
     }
-    // The 22nd field of all; the state was the third.
-    let ticks = fields.nth(18).and_then(|field| field.parse::<u64>().ok());
+    let ticks = fields.nth(1).and_then(|field| field.parse::<u64>().ok());
     let ticks = ticks.ok_or_else(malformed)?;
     let after_boot = ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND);
     after_boot.map(Some).ok_or_else(malformed)

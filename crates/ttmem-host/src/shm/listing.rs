@@ -1,11 +1,11 @@
 //! Which files are read: anybody may make as many as they like, and hides nobody else's by that.
 
-use super::{id_of, name_of};
+use super::id_of;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, open, statat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Files of one owner that are read: there is one per chip.
 const MOST_OF_OWNER: usize = 64;
@@ -16,8 +16,11 @@ const MOST_FILES: usize = 1024;
 /// Owners that are told apart.
 const MOST_OWNERS: usize = 1024;
 
-/// Entries of the folder that are looked at, whatever their names.
-pub(crate) const MOST_ENTRIES: usize = 1 << 18;
+/// How long entries of the folder are looked at: whoever makes very many takes no more of the processor.
+const MOST_TIME: Duration = Duration::from_millis(50);
+
+/// Entries between two looks at the clock.
+const UNTIMED: usize = 256;
 
 /// Bytes that the kernel writes entries to at once.
 const ROOM: usize = 64 << 10;
@@ -29,8 +32,8 @@ pub enum LeftOut {
     Of { owner: u32, files: usize },
     /// Of owners that are too many to name.
     OfOthers { files: usize },
-    /// The folder has more entries than are looked at: only files of known chips were looked for.
-    Unlisted { most: usize },
+    /// The folder has more entries than are looked at, or does not answer: of others than known chips some may be there.
+    Unlisted,
 }
 
 /// The files of the folder by their owners.
@@ -61,28 +64,28 @@ impl Listing {
         }
     }
 
-    /// Looks for the files of some chips by their names, and for the others in the folder.
-    pub(crate) fn of(folder: &Path, chips: &BTreeSet<u64>, most: usize) -> io::Result<Self> {
+    /// Looks for files in a folder, but for those of some chips, which are read by their names.
+    pub(crate) fn of(folder: &Path, but: &BTreeSet<u64>) -> io::Result<Self> {
+        let end = Instant::now() + MOST_TIME;
+        Self::until(folder, but, || Instant::now() >= end)
+    }
+
+    fn until(folder: &Path, but: &BTreeSet<u64>, is_over: impl Fn() -> bool) -> io::Result<Self> {
         let mut listing = Self::new(rustix::process::geteuid().as_raw());
-        for id in chips {
-            if let Ok(about) = std::fs::symlink_metadata(folder.join(name_of(*id))) {
-                listing.add(about.uid(), *id);
-            }
-        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = open(folder, flags, Mode::empty())?;
         let mut room = Vec::with_capacity(ROOM);
         let mut entries = RawDir::new(&handle, room.spare_capacity_mut());
-        let mut count = 0;
+        let mut count: usize = 0;
         while let Some(entry) = entries.next() {
             let entry = entry?;
-            if count >= most {
+            count += 1;
+            if count.is_multiple_of(UNTIMED) && is_over() {
                 listing.is_cut = true;
                 break;
             }
-            count += 1;
             let id = entry.file_name().to_str().ok().and_then(id_of);
-            let Some(id) = id.filter(|id| !chips.contains(id)) else {
+            let Some(id) = id.filter(|id| !but.contains(id)) else {
                 continue;
             };
             // One that is gone meanwhile is none.
@@ -126,7 +129,7 @@ impl Listing {
             left_out.push(LeftOut::OfOthers { files: self.others });
         }
         if self.is_cut {
-            left_out.push(LeftOut::Unlisted { most: MOST_ENTRIES });
+            left_out.push(LeftOut::Unlisted);
         }
         (chosen, left_out)
     }
@@ -175,23 +178,25 @@ mod tests {
         let read = chosen.len();
         let files = |cut: &LeftOut| match *cut {
             LeftOut::Of { files, .. } | LeftOut::OfOthers { files } => files,
-            LeftOut::Unlisted { .. } => 0,
+            LeftOut::Unlisted => 0,
         };
         let cut: usize = left_out.iter().map(files).sum();
         assert_eq!((read, read + cut), (MOST_FILES, 8002));
     }
 
     #[test]
-    fn files_of_known_chips_are_found_among_any_number_of_others() {
+    fn looking_ends_when_its_time_is_over_and_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        for count in 0..200 {
+        for count in 0..4 * UNTIMED {
             std::fs::write(folder.path().join(format!("other_{count}")), "").unwrap();
         }
-        std::fs::write(folder.path().join(name_of(7)), "").unwrap();
-        let known = BTreeSet::from([7, 8]);
-        let (chosen, left_out) = Listing::of(folder.path(), &known, 0).unwrap().chosen();
-        assert_eq!(chosen.len(), 1);
-        assert_eq!(chosen[0].0, 7);
-        assert_eq!(left_out, [LeftOut::Unlisted { most: MOST_ENTRIES }]);
+        let known = BTreeSet::new();
+        let looks = std::cell::Cell::new(0);
+        let second = || looks.replace(looks.get() + 1) == 1;
+        let listing = Listing::until(folder.path(), &known, second).unwrap();
+        assert_eq!(listing.chosen().1, [LeftOut::Unlisted]);
+        assert_eq!(looks.get(), 2);
+        let listing = Listing::until(folder.path(), &known, || false).unwrap();
+        assert_eq!(listing.chosen().1, []);
     }
 }

@@ -13,7 +13,7 @@ pub use limits::{LIMITS, Limit, SOURCE};
 pub use listing::LeftOut;
 
 pub(crate) use layout::LONGEST;
-pub(crate) use listing::{Listing, MOST_ENTRIES};
+pub(crate) use listing::Listing;
 
 use crate::files::{Ask, Found, Reader, Reading, Unread, bytes};
 use crate::processes::{Liveness, Processes};
@@ -113,15 +113,20 @@ pub struct Files {
     pub left_out: Vec<LeftOut>,
 }
 
-/// The files of this kind, with the processes looked up; of each owner a bounded number. Those of some numbers are
-/// found however many entries the folder has.
+/// The files of this kind, with the processes looked up; of each owner a bounded number. Those of known chips are read
+/// by their names, however many entries the folder has, and whoever's they are.
 pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading<Files> {
     let folder = roots.path(FOLDER);
-    let mut listed = reader.all(vec![Ask::Counters(folder.clone(), known)]);
-    let Found::Counters(listing) = listed.pop().unwrap_or(Err(Unread::Hung))? else {
-        return Err(Unread::Missing);
+    let mut listed = reader.all(vec![Ask::Counters(folder.clone(), known.clone())]);
+    let (chosen, left_out) = match listed.pop().unwrap_or(Err(Unread::Hung)) {
+        Ok(Found::Counters(listing)) => listing.chosen(),
+        Err(Unread::Hung) if !known.is_empty() => (Vec::new(), vec![LeftOut::Unlisted]),
+        Err(error) => return Err(error),
+        Ok(_other) => return Err(Unread::Missing),
     };
-    let (mut chosen, left_out) = listing.chosen();
+    let listed = chosen.into_iter().map(|(id, owner)| (id, Some(owner)));
+    let mut chosen: Vec<(u64, Option<u32>)> = listed.collect();
+    chosen.extend(known.iter().map(|id| (*id, None)));
     chosen.sort_unstable();
     let path = |id: u64| folder.join(name_of(id));
     let asks = chosen
@@ -129,7 +134,7 @@ pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading
         .map(|(id, _owner)| Ask::Region(path(*id), *id));
     let answers = reader.all(asks.collect());
     let read = chosen.into_iter().zip(answers);
-    let found: Vec<(u64, u32, ReadFile)> = read
+    let found: Vec<(u64, Option<u32>, ReadFile)> = read
         .map(|((id, owner), answer)| {
             let file = match answer {
                 Ok(Found::Region(file)) => *file,
@@ -137,6 +142,11 @@ pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading
                 Err(error) => ReadFile::failed(error),
             };
             (id, owner, file)
+        })
+        .filter(|(id, _owner, file)| {
+            let is_none =
+                file.content.as_ref().err() == Some(&ReadRegionError::Unread(Unread::Missing));
+            !(is_none && known.contains(id))
         })
         .collect();
     let regions = found
@@ -150,7 +160,7 @@ pub fn look(roots: &Roots, reader: &mut Reader, known: BTreeSet<u64>) -> Reading
         path: path(id),
         id,
         // Another may have come in its place since the folder was listed.
-        owner: Some(file.owner.unwrap_or(owner)),
+        owner: file.owner.or(owner),
         content: file.content.map(|(region, is_changing)| {
             let slots = region.processes.iter();
             let liveness =

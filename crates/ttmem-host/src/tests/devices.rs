@@ -326,6 +326,44 @@ fn holders_are_found_by_their_descriptors() {
 }
 
 #[test]
+fn a_process_whose_first_thread_has_ended_holds_what_the_others_have() {
+    let tree = machine(&wormholes("n150", 1));
+    for thread in ["300/fd", "300/task/300/fd", "300/task/301/fd"] {
+        fs::create_dir_all(tree.at(&format!("proc/{thread}"))).unwrap();
+    }
+    symlink("/dev/tenstorrent/0", tree.at("proc/300/task/301/fd/5")).unwrap();
+    let open = open_files(&tree.roots(), &mut patient()).unwrap();
+    assert_eq!(open.holders[&0][0].pid, 300);
+    assert_eq!(open.unread, []);
+}
+
+#[test]
+fn a_process_with_too_many_descriptors_is_told_of() {
+    let tree = machine(&wormholes("n150", 1));
+    let folder = tree.at("proc/300/fd");
+    fs::create_dir_all(&folder).unwrap();
+    for number in 0..=65_536 {
+        symlink("/dev/null", folder.join(number.to_string())).unwrap();
+    }
+    let open = open_files(&tree.roots(), &mut patient()).unwrap();
+    assert_eq!(open.unread.len(), 1);
+    assert_eq!(open.unread[0].0, 300);
+    assert!(open.unread[0].1.to_string().contains("65536 entries"));
+}
+
+#[test]
+fn a_list_of_holders_that_is_too_long_is_refused_whole() {
+    let tree = machine(&wormholes("n150", 1));
+    tree.put(
+        "proc/driver/tenstorrent/0/pids",
+        "1234567\n".repeat(140_000),
+    );
+    let found = crate::holders(&tree.roots(), &mut patient(), 0);
+    let said = found.unwrap_err().to_string();
+    assert!(said.contains("more than 1048576 bytes"), "{said}");
+}
+
+#[test]
 fn the_machine_around() {
     let tree = machine(&wormholes("n150", 1));
     let mut reader = patient();

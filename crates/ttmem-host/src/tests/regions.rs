@@ -1,11 +1,12 @@
 use super::patient;
-use crate::files::Unread;
+use crate::files::{Ask, Found, Kernel, Reader, Source, Unread};
 use crate::fuzz;
 use crate::processes::Liveness;
 use crate::shm::{self, Doubt, LeftOut, ReadRegionError, RefuseRegion, Region, SharedMemory};
 use crate::tree::Tree;
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
+use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,7 +166,17 @@ fn processes_that_are_gone_or_another_are_told_from_those_that_live() {
     assert_eq!(content.liveness, [Liveness::Alive, Liveness::Reused]);
     assert_eq!(content.left_behind().dram, 14);
     tree.put("proc/4242/stat", "nonsense");
-    tree.put("proc/4243/stat", "4243 (x) Z 0 0\n");
+    let ended = |threads: u32| {
+        let zeros = "0 ".repeat(16);
+        tree.put(
+            "proc/4243/stat",
+            format!("4243 (x) Z {zeros}{threads} 0 100 0\n"),
+        );
+        only(&tree).content.unwrap().liveness[1].clone()
+    };
+    // Its first thread has ended, and another goes on.
+    assert_eq!(ended(2), Liveness::Alive);
+    assert_eq!(ended(1), Liveness::Dead);
     let content = only(&tree).content.unwrap();
     assert!(matches!(content.liveness[0], Liveness::Unknown(_)));
     assert_eq!(
@@ -357,6 +368,42 @@ fn the_kept_inputs_of_the_fuzz_target_hold() {
         count += 1;
     }
     assert!(count >= 8, "{count} inputs");
+}
+
+/// A folder that does not answer: the files in it do.
+struct NoListing;
+
+impl Source for NoListing {
+    fn ask(&self, ask: &Ask) -> io::Result<Found> {
+        while matches!(ask, Ask::Counters(..)) {
+            std::thread::park();
+        }
+        Kernel.ask(ask)
+    }
+}
+
+#[test]
+fn files_of_known_chips_are_read_whoever_else_has_files_there() {
+    let tree = Tree::new();
+    for id in 1..=64 {
+        tree.put(&format!("dev/shm/tt_device_{id}_memory"), "");
+    }
+    tree.put("dev/shm/tt_device_700_memory", fuzz::region(3, 700));
+    let known = BTreeSet::from([700, 701]);
+    let found = shm::look(&tree.roots(), &mut patient(), known.clone()).unwrap();
+    assert_eq!((found.files.len(), found.left_out.len()), (65, 0));
+    let mut reader = Reader::of(Arc::new(NoListing), std::time::Duration::from_secs(2));
+    let found = shm::look(&tree.roots(), &mut reader, known).unwrap();
+    assert_eq!(found.files.len(), 1);
+    let file = &found.files[0];
+    assert_eq!(
+        (file.id, file.owner),
+        (700, Some(rustix::process::geteuid().as_raw()))
+    );
+    assert_eq!(file.content.as_ref().unwrap().region.totals.dram, 2100);
+    assert_eq!(found.left_out, [LeftOut::Unlisted]);
+    let nothing_known = shm::look(&tree.roots(), &mut reader, BTreeSet::new());
+    assert_eq!(nothing_known.unwrap_err(), Unread::Hung);
 }
 
 #[test]

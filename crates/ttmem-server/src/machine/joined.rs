@@ -306,10 +306,11 @@ fn files_left_out(left_out: &[LeftOut]) -> Vec<String> {
                 errors.push(told(files, format!("user {owner}")));
             }
             LeftOut::Of { files, .. } | LeftOut::OfOthers { files } => of_others += files,
-            LeftOut::Unlisted { most } => errors.push(format!(
-                "TT-Metal's counters: /dev/shm has more than {most} entries, so that only files of \
-                 known chips were looked for"
-            )),
+            LeftOut::Unlisted => errors.push(
+                "TT-Metal's counters: /dev/shm has too many entries or does not answer, so that only \
+                 files of known chips are sure to be read"
+                    .to_owned(),
+            ),
         }
     }
     if of_others > 0 {

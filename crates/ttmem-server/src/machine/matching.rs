@@ -123,7 +123,12 @@ impl Matches {
             for (file, device) in &found {
                 *claims.entry((*device, regions[*file].owner)).or_default() += 1;
             }
-            let has = files.iter().map(|known| !known.is_empty());
+            // A number that only one chip has also stands beside files that were given by one that several may have.
+            let is_exact = EXACT.contains(&by);
+            let has = files.iter().map(|known| {
+                let mut known = known.iter();
+                known.any(|(_file, its)| !is_exact || EXACT.contains(its))
+            });
             let has: Vec<bool> = has.collect();
             for (file, device) in found {
                 let owner = regions[file].owner;

@@ -165,9 +165,17 @@ impl Facts {
         let stuck: Vec<String> = stuck.map(|path| path.display().to_string()).collect();
         if !stuck.is_empty() {
             let found = format!("do not answer: {}", stuck.join(", "));
-            checks.push(Check::new("reading", State::Problem, found).with(
-                "see the kernel's messages (`sudo dmesg`) for the device; `tt-smi -r` resets it",
-            ));
+            // Anybody can put such a file into a folder of everybody's: no device is at fault.
+            let is_shared = |path: &PathBuf| path.starts_with("/dev/shm");
+            let remedy = match self.sample.stuck.iter().all(is_shared) {
+                true => {
+                    "see whose it is and what is mounted there: `ls -l /dev/shm`, `findmnt -R /dev/shm`"
+                }
+                false => {
+                    "see the kernel's messages (`sudo dmesg`) for the device; `tt-smi -r` resets it"
+                }
+            };
+            checks.push(Check::new("reading", State::Problem, found).with(remedy));
         }
         let count = |state: State| checks.iter().filter(|check| check.state == state).count();
         let (devices, machine) = describe_machine(self.sample);

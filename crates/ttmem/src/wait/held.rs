@@ -157,6 +157,10 @@ fn by_open_files(
             }
             if !untold.is_empty() {
                 held.hidden = found.hidden;
+                for (pid, error) in &found.unread {
+                    let text = format!("what process {pid} has open cannot be read: {error}");
+                    held.add(format!("descriptors {pid}"), text);
+                }
             }
         }
         Err(_error) if untold.is_empty() => {}

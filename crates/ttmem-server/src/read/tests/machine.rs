@@ -608,6 +608,30 @@ fn a_file_of_another_user_neither_replaces_nor_hides_the_own_one() {
 }
 
 #[test]
+fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(42, "python", 10);
+    // Of a process that is not seen from here, as in a container.
+    tree.count(&region(4, ASIC, 0, vec![slot(41, "python", MIB)]));
+    tree.count(&region(4, 12_345, 0, vec![slot(42, "python", 3)]));
+    let mut sample = look(&tree);
+    for (id, user) in [(ASIC, 1000), (12_345, 65_534)] {
+        file_of(&mut sample, id).owner = Some(user);
+    }
+    sample.people.get_mut(&42).unwrap().uid = Some(65_534);
+    let seen = snapshot(knowing(&sample), sample);
+    let upstream = seen.devices[0].upstream.as_ref().unwrap();
+    assert_eq!(upstream.bytes.unwrap().dram, MIB + 3);
+    let doubts = &upstream.doubts;
+    assert!(
+        doubts
+            .iter()
+            .any(|doubt| doubt.starts_with("more than one file")),
+        "{doubts:?}"
+    );
+}
+
+#[test]
 fn many_users_with_a_file_of_a_chip_are_named_briefly() {
     let tree = Tree::with(&wormholes("n150", 1));
     tree.process(41, "python", 10);
@@ -661,7 +685,10 @@ fn running_processes_of_counters_hide_nobody_who_has_a_device_open() {
     tree.put("proc/driver/tenstorrent/0/pids", "2000000\n");
     tree.count(&region(4, 7, 77, vec![slot(41, "python", MIB)]));
     let mut sample = look(&tree);
-    let (file, person) = (sample.regions.clone().unwrap().remove(0), sample.people[&41].clone());
+    let (file, person) = (
+        sample.regions.clone().unwrap().remove(0),
+        sample.people[&41].clone(),
+    );
     let files = (0..70).map(|number| {
         let mut file = file.clone();
         file.id = number + 1;
@@ -669,8 +696,13 @@ fn running_processes_of_counters_hide_nobody_who_has_a_device_open() {
         let slot = content.region.processes[0].clone();
         let first = 1000 + 64 * i32::try_from(number).unwrap();
         let pids = first..first + 64;
-        sample.people.extend(pids.clone().map(|pid| (pid, person.clone())));
-        let slots = pids.map(|pid| ProcessFigures { pid, ..slot.clone() });
+        sample
+            .people
+            .extend(pids.clone().map(|pid| (pid, person.clone())));
+        let slots = pids.map(|pid| ProcessFigures {
+            pid,
+            ..slot.clone()
+        });
         content.region.processes = slots.collect();
         content.liveness = vec![Liveness::Alive; 64];
         file

@@ -332,6 +332,42 @@ fn on_this_machine_every_subject_is_looked_at() {
 }
 
 #[test]
+fn variables_that_do_not_count_are_named() {
+    let output = ttmem()
+        .args(["doctor", "--json"])
+        .env("TTMEM_RING_EVENTS", "many")
+        .env("TTMEM_DISABLE", "maybe")
+        .env("TTMEM_LABELS", "team=vision,9=x")
+        .output()
+        .expect("it runs");
+    let document = document(&output);
+    let checks = document["checks"].as_array().expect("checks");
+    let named = checks.iter().filter(|check| check["name"] == "environment");
+    let found: Vec<&str> = named
+        .map(|check| {
+            assert_eq!(check["state"], "warning", "{check}");
+            check["found"].as_str().expect("text")
+        })
+        .collect();
+    let [disable, ring, labels] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        *disable,
+        "TTMEM_DISABLE: \"maybe\" is neither 0 nor 1; tracking is on"
+    );
+    assert!(
+        ring.starts_with("TTMEM_RING_EVENTS: \"many\" is not a whole number"),
+        "{ring}"
+    );
+    assert!(ring.ends_with("what holds is 8192"), "{ring}");
+    assert!(
+        labels.starts_with("TTMEM_LABELS: \"9=x\" is not key=value"),
+        "{labels}"
+    );
+}
+
+#[test]
 fn without_a_server_doctor_says_how_to_have_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let absent = folder.path().join("absent.sock");

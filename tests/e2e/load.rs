@@ -110,6 +110,39 @@ fn clients_go_when_whoever_started_them_is_killed() {
     wait_until("no client is left", || live() == 0);
 }
 
+/// Nobody is left to confirm their events, for which they would wait a minute.
+#[test]
+fn clients_go_when_the_server_and_whoever_started_them_are_killed() {
+    let server = TestServer::start(&["--quiet"]);
+    let load = ttmem()
+        .args(["load", "--clients", "2", "--duration", "3600"])
+        .arg("--socket")
+        .arg(server.socket())
+        .stdout(Stdio::null())
+        .spawn();
+    let mut load = Killed(load.expect("the load starts"));
+    let mut clients: Vec<String> = Vec::new();
+    wait_until("two clients are tracked", || {
+        let status = server.status();
+        let processes = status["processes"].as_array().expect("a list");
+        clients = processes
+            .iter()
+            .map(|process| process["pid"].to_string())
+            .collect();
+        clients.len() == 2
+    });
+    server.kill();
+    load.0.kill().expect("it is ours");
+    for pid in clients {
+        // Its number may be another's by then.
+        let command = format!("/proc/{pid}/cmdline");
+        wait_until("the client is gone", || {
+            let command = std::fs::read(&command).unwrap_or_default();
+            !String::from_utf8_lossy(&command).contains("load-client")
+        });
+    }
+}
+
 #[test]
 fn an_interrupt_ends_a_load_with_its_summary() {
     let server = TestServer::start(&["--quiet"]);

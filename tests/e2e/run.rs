@@ -151,8 +151,8 @@ fn the_program_is_itself_and_the_report_comes_after_it() {
             "held at close: 1 buffer, 48.0 KiB",
             "DRAM at its peak: 480.0 KiB on device 0",
             "  48.0 KiB        1   DRAM of matmul",
-            &format!("to use: {at_least}trace_region_size=196608 (192.0 KiB, 11.8 MiB never used)"),
-            &format!("to use: {at_least}l1_small_size=1024 (1.0 KiB per bank, 1023.0 KiB never"),
+            &format!("set {at_least}trace_region_size=196608 (192.0 KiB, 11.8 MiB never used)"),
+            &format!("set {at_least}l1_small_size=1024 (1.0 KiB per bank, 1023.0 KiB never"),
             "anomalies 0, lost 0 events, elided 0 events",
         ] {
             assert!(report.contains(part), "{part} is missing in\n{report}");
@@ -160,6 +160,28 @@ fn the_program_is_itself_and_the_report_comes_after_it() {
         let widest = report.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{report}");
         assert!(!report.contains('\u{1b}'), "no colours in a pipe");
+    }
+}
+
+#[test]
+fn variables_that_do_not_count_are_named_beside_the_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (value, said) in [
+        (
+            "maybe",
+            "TTMEM_DISABLE: \"maybe\" is neither 0 nor 1; tracking is on",
+        ),
+        ("1", "TTMEM_DISABLE: \"1\" turns tracking off"),
+    ] {
+        let output = ttmem()
+            .args(["run", "--no-attach", "--", "true"])
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .env("TTMEM_DISABLE", value)
+            .output()
+            .expect("it runs");
+        let report = text(&output.stderr);
+        assert!(report.lines().any(|line| line == said), "{report}");
+        assert_eq!(output.status.code(), Some(0), "{report}");
     }
 }
 

@@ -7,9 +7,13 @@ use crate::support::workload::{Plan, Workload};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use ttmem_event::legacy::Generation;
+
+/// The user that everybody may be.
+const NOBODY: u32 = 65_534;
 
 /// A `ttmem wait` that runs, and the lines that it prints.
 struct Wait {
@@ -168,7 +172,7 @@ fn when_the_time_is_over_who_holds_how_much_is_named() {
     let socket = socket.to_str().expect("text");
     let workload = Workload::start(&plan(&server, 10));
     let pid = workload.pid().to_string();
-    for timeout in ["0", "0.3"] {
+    for timeout in ["0", "0.3", "1.5"] {
         for what in [&["--pid", &pid][..], &["--device", "0"], &[]] {
             let mut arguments = vec!["--socket", socket, "--timeout", timeout];
             arguments.extend(what);
@@ -386,6 +390,67 @@ fn without_a_server_the_process_alone_counts() {
     sleep.0.kill().expect("ours");
     wait_until("it ends", || waiting.0.try_wait().expect("ours").is_some());
     assert!(waiting.0.wait().expect("ours").success());
+}
+
+/// It takes connections, and that is all.
+#[test]
+fn a_silent_server_does_not_make_the_wait_longer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("silent.sock");
+    let _silent = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let socket = socket.to_str().expect("text");
+    let output = wait(&["--timeout", "1", "--pid", "1", "--socket", socket]);
+    assert_eq!(output.status.code(), Some(3), "{}", said_of(&output));
+    let said = said(&output);
+    let (_server, within) = said.split_once("did not answer within ").expect("why");
+    let seconds: f64 = within
+        .split(' ')
+        .next()
+        .expect("a number")
+        .parse()
+        .expect("a number");
+    assert!(seconds <= 1.0, "{said}");
+}
+
+#[test]
+fn a_driver_that_may_not_be_looked_at_has_released_nothing() {
+    let tree = tempfile::tempdir().expect("a folder");
+    let class = tree.path().join("sys/class/tenstorrent");
+    std::fs::create_dir_all(&class).expect("a folder");
+    std::fs::create_dir_all(tree.path().join("proc")).expect("a folder");
+    let root = tree.path().to_str().expect("text");
+    let all = ["--timeout", "0", "--root", root];
+    let of_pid = [&all[..], &["--pid", "4194303"]].concat();
+    let of_device = [&all[..], &["--device", "0"]].concat();
+    let asked = |arguments: &[&str]| {
+        let mut command = ttmem();
+        command.args(["wait", "--released"]).args(arguments);
+        if nix::unistd::geteuid().is_root() {
+            // Root may look at everything.
+            command.uid(NOBODY).gid(NOBODY).current_dir("/");
+        }
+        command.output().expect("it runs")
+    };
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(tree.path(), open).expect("ours");
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+    fs::set_permissions(&class, closed).expect("ours");
+    let refused = |why: &str| {
+        for (arguments, code) in [(&all[..], 9), (&of_pid, 9), (&of_device, 1)] {
+            let output = asked(arguments);
+            assert_eq!(output.status.code(), Some(code), "{}", said_of(&output));
+            let expected = format!("the driver does not say which devices there are: {why}");
+            assert!(said(&output).contains(&expected), "{}", said(&output));
+        }
+    };
+    refused("permission denied");
+    fs::remove_dir(&class).expect("ours");
+    fs::write(&class, "").expect("a file");
+    refused("Not a directory");
+    // Without a driver there is nothing to look at.
+    fs::remove_file(&class).expect("ours");
+    let output = asked(&of_pid);
+    assert_eq!(output.status.code(), Some(0), "{}", said_of(&output));
 }
 
 #[test]

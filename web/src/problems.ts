@@ -124,7 +124,7 @@ function tight(device: Device): Problem[] {
 export function growth(group: GrowingGroup): string {
   const step = group.mark || "mark";
   const place = group.line ? shortLine(group.line) : (group.operation ?? "not known where");
-  const marks = /^\p{Alphabetic}+$/u.test(step) ? `per ${step} since ${step} ${group.since}` : `per "${step}" since no. ${group.since}`;
+  const marks = /^\p{Alphabetic}+$/u.test(step) ? `per ${step} since ${step} ${group.since}` : `from each mark "${step}" to the next, ${group.steps} times`;
   return `+${bytes(group.bytes_per_step)} ${marks}, ${place}${calledFrom(group.callers)}`;
 }
 

@@ -29,7 +29,7 @@ use serde::Serialize;
 use target::of_device;
 pub(crate) use target::with_query;
 
-/// The server answers from memory; five seconds without a byte means it hangs.
+/// The server answers from memory: one that takes longer for an answer hangs.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A buffer takes about 330 bytes of JSON: room for some 800,000 rows in one page.
@@ -94,7 +94,7 @@ impl ApiClient {
         self
     }
 
-    /// Changes how long to wait for a connection, and for each part of the answer.
+    /// Changes how long one question may take, from the connection to the last byte of the answer.
     ///
     /// Zero would mean "for ever" to the kernel: a millisecond is the least, a day the most.
     #[must_use]

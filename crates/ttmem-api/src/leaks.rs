@@ -142,8 +142,8 @@ pub struct GrowingGroup {
 }
 
 impl GrowingGroup {
-    /// `+2.0 MiB per step since step 3, model.py:57`; a name of several words is quoted:
-    /// `+2.0 MiB per "request 7" since no. 3, model.py:57`.
+    /// `+2.0 MiB per step since step 3, model.py:57`; a name that is more than a word is quoted:
+    /// `+2.0 MiB from each mark "request 7" to the next, 21 times, model.py:57`.
     #[must_use]
     pub fn sentence(&self) -> String {
         self.said(self.bytes_per_step)
@@ -154,7 +154,8 @@ impl GrowingGroup {
         let step = named.unwrap_or("mark");
         let since = self.since;
         let marks = if step.contains(|char: char| !char.is_alphabetic()) {
-            format!("per \"{step}\" since no. {since}")
+            let times = self.steps;
+            format!("from each mark \"{step}\" to the next, {times} times")
         } else {
             format!("per {step} since {step} {since}")
         };
@@ -196,7 +197,7 @@ mod tests {
         let sentence = "+2.0 MiB per step since step 3, model.py:57";
         assert_eq!(growing.sentence(), sentence);
         growing.mark = Some("request 7".into());
-        let sentence = "+2.0 MiB per \"request 7\" since no. 3, model.py:57";
+        let sentence = "+2.0 MiB from each mark \"request 7\" to the next, 4 times, model.py:57";
         assert_eq!(growing.sentence(), sentence);
         (growing.mark, growing.group.line) = (None, None);
         let sentence = "+2.0 MiB per mark since mark 3, ttnn::empty";

@@ -60,7 +60,7 @@ pub struct Process {
     pub anomalies: u64,
     /// Frees of buffers that belong to the process it was forked from; no anomaly.
     pub inherited_frees: u64,
-    /// What it still held when it closed its devices.
+    /// What it still held when it closed its devices, every time taken together.
     pub leak_candidates: LeakCandidates,
     /// Connections it has open.
     pub connections: u32,

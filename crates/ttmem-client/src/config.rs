@@ -1,12 +1,17 @@
 //! What a workload may say about its tracking.
 
+use crate::labels::refused_labels;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use ttmem_event::Source;
 use ttmem_ring::ring::DEFAULT_SLOTS;
+use ttmem_ring::segment::Shape;
 
 const MIB: u64 = 1 << 20;
+
+/// Characters of a value that are shown.
+const LONGEST_SHOWN: usize = 64;
 
 /// How a process is tracked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +96,7 @@ impl Config {
         };
         let number = |name: &str| text(name)?.parse::<u64>().ok();
         let count = |name: &str| usize::try_from(number(name)?).ok();
+        // What is not taken is named in `wrong_with`.
         Self {
             socket: get("TTMEM_SOCKET")
                 .filter(|path| !path.is_empty())
@@ -131,6 +137,72 @@ impl Config {
         paths.push(PathBuf::from("/run/ttmem/ttmem.sock"));
         paths.push(PathBuf::from("/tmp/tt_allocation_server.sock"));
         paths
+    }
+}
+
+/// What is wrong with the variables by which programs are tracked, or turns tracking off: each in a sentence with the
+/// variable, its value and what holds instead.
+///
+/// For those who start programs: inside of one nothing is said of it, since its standard error is not ours.
+pub fn environment_warnings(get: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let config = Config::from_variables(&get);
+    let judged = JUDGED.iter().filter_map(|name| {
+        let value = get(name).filter(|value| !value.is_empty())?;
+        let value = value.to_string_lossy();
+        let wrong = wrong_with(name, &value, &config)?;
+        let shown: String = value.chars().take(LONGEST_SHOWN).collect();
+        Some(format!("{name}: {shown:?} {wrong}"))
+    });
+    let mut warnings: Vec<String> = judged.collect();
+    warnings.extend(refused_labels(config.labels.as_deref().unwrap_or_default()));
+    warnings
+}
+
+/// The variables that have a wrong value.
+const JUDGED: [&str; 7] = [
+    "TTMEM_DISABLE",
+    "TTMEM_HISTORY_EVENTS",
+    "TTMEM_RING_EVENTS",
+    "TTMEM_RING_MEMORY_MIB",
+    "TTMEM_FULL_RING_WAIT_MS",
+    "TTMEM_TRUST_UID",
+    "TTMEM_CLOCK",
+];
+
+/// What is wrong with the value of a variable, and what holds instead, by what was made of it.
+fn wrong_with(name: &str, value: &str, config: &Config) -> Option<String> {
+    let no_number = |most: u64, holds: String| match value.parse::<u64>() {
+        Ok(number) if number <= most => None,
+        Ok(_larger) => Some(format!("is more than {most}; what holds is {holds}")),
+        Err(_nonsense) => Some(format!("is not a whole number; what holds is {holds}")),
+    };
+    match name {
+        "TTMEM_DISABLE" => match value {
+            "0" => None,
+            "1" => Some("turns tracking off".to_owned()),
+            _other => Some("is neither 0 nor 1; tracking is on".to_owned()),
+        },
+        "TTMEM_HISTORY_EVENTS" => no_number(u64::MAX, config.history_events.to_string()),
+        "TTMEM_RING_EVENTS" => no_number(u64::MAX, config.ring_events.to_string()).or_else(|| {
+            let used = Shape::of(0, config.ring_events)?.slots_per_ring;
+            let is_taken = config.ring_events.checked_next_power_of_two() == Some(used);
+            (!is_taken).then(|| format!("is out of range; what holds is {used}"))
+        }),
+        "TTMEM_RING_MEMORY_MIB" => {
+            let holds = config.ring_memory_bytes / MIB;
+            no_number(u64::MAX / MIB, holds.to_string()).or_else(|| {
+                let nothing = "leaves no room for any ring; nothing is tracked";
+                (holds == 0).then(|| nothing.to_owned())
+            })
+        }
+        "TTMEM_FULL_RING_WAIT_MS" => {
+            no_number(u64::MAX, config.full_ring_wait.as_millis().to_string())
+        }
+        "TTMEM_TRUST_UID" => no_number(u32::MAX.into(), "no further user".to_owned()),
+        "TTMEM_CLOCK" if config.clock == ClockChoice::Automatic => {
+            Some("is neither tsc nor monotonic; what holds is the best clock here".to_owned())
+        }
+        _right => None,
     }
 }
 
@@ -176,5 +248,85 @@ mod tests {
             ("TTMEM_CLOCK", "sundial"),
         ];
         assert_eq!(with(&nonsense), Config::default());
+        // Each is named, with its value; but for the socket, which is as good as not set.
+        let said = warnings(&nonsense);
+        assert_eq!(said.len(), nonsense.len() - 1, "{said:#?}");
+        for (name, value) in &nonsense[1..] {
+            let start = format!("{name}: {value:?} ");
+            assert!(
+                said.iter().any(|said| said.starts_with(&start)),
+                "{said:#?}"
+            );
+        }
+        let clock = "TTMEM_CLOCK: \"sundial\" is neither tsc nor monotonic; what holds is the best clock here";
+        assert!(said.iter().any(|said| said == clock), "{said:#?}");
+    }
+
+    fn warnings(variables: &[(&str, &str)]) -> Vec<String> {
+        environment_warnings(|name| {
+            let found = variables.iter().find(|(known, _value)| *known == name)?;
+            Some(OsString::from(found.1))
+        })
+    }
+
+    #[test]
+    fn odd_values_are_named_with_what_holds_instead() {
+        for (name, value, what) in [
+            (
+                "TTMEM_DISABLE",
+                "maybe",
+                "is neither 0 nor 1; tracking is on",
+            ),
+            ("TTMEM_DISABLE", "1", "turns tracking off"),
+            (
+                "TTMEM_RING_EVENTS",
+                "many",
+                "is not a whole number; what holds is 8192",
+            ),
+            ("TTMEM_RING_EVENTS", "0", "is out of range; what holds is 2"),
+            (
+                "TTMEM_RING_EVENTS",
+                "99999999999",
+                "is out of range; what holds is 1048576",
+            ),
+            (
+                "TTMEM_RING_MEMORY_MIB",
+                "0",
+                "leaves no room for any ring; nothing is tracked",
+            ),
+            (
+                "TTMEM_RING_MEMORY_MIB",
+                "1.5",
+                "is not a whole number; what holds is 512",
+            ),
+            (
+                "TTMEM_TRUST_UID",
+                "ada",
+                "is not a whole number; what holds is no further user",
+            ),
+        ] {
+            let said = warnings(&[(name, value)]);
+            assert_eq!(said, [format!("{name}: {value:?} {what}")]);
+        }
+        let said = warnings(&[("TTMEM_TRUST_UID", "4294967296")]);
+        assert!(said[0].contains("is more than 4294967295"), "{said:?}");
+        for usual in [
+            ("TTMEM_DISABLE", "0"),
+            ("TTMEM_DISABLE", ""),
+            ("TTMEM_RING_EVENTS", "5000"),
+            ("TTMEM_RING_MEMORY_MIB", "1"),
+            ("TTMEM_CLOCK", "tsc"),
+            ("TTMEM_LABELS", "team=vision"),
+        ] {
+            assert_eq!(warnings(&[usual]), [""; 0], "{usual:?}");
+        }
+        let said = warnings(&[("TTMEM_LABELS", "team=vision,9=x")]);
+        assert!(said[0].starts_with("TTMEM_LABELS: \"9=x\""), "{said:?}");
+        let hostile = format!("\u{1b}[2J{}", "x".repeat(1000));
+        let said = warnings(&[("TTMEM_DISABLE", &hostile)]);
+        assert!(
+            said[0].len() < 200 && !said[0].contains('\u{1b}'),
+            "{said:?}"
+        );
     }
 }

@@ -59,8 +59,7 @@ pub(crate) fn found(added: Option<&str>) -> Vec<Label> {
 }
 
 /// What of `TTMEM_LABELS` is left out or cut, each in a sentence, as a process with it says.
-#[must_use]
-pub fn refused_labels(added: &str) -> Vec<String> {
+pub(crate) fn refused_labels(added: &str) -> Vec<String> {
     add(&mut Vec::new(), added)
 }
 

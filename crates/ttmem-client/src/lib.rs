@@ -26,8 +26,7 @@ mod start;
 mod tracker;
 mod trust;
 
-pub use config::{ClockChoice, Config};
-pub use labels::refused_labels;
+pub use config::{ClockChoice, Config, environment_warnings};
 pub use own_account::{AskError, Question};
 pub use tracker::{FlushError, Statistics, Tracker};
 pub use trust::is_trusted;

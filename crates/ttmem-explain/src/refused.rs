@@ -140,7 +140,7 @@ fn sentence(moment: &Moment, refused: &Refused, verdict: Verdict) -> String {
             let [need, free, largest] = words::sizes([need, free, largest]);
             format!(
                 "{place} is fragmented: {who} needs {need} in one piece in {banks}; {free} are \
-                 free, but the largest free block has {largest}."
+                 free, but the largest free block is {largest}."
             )
         }
         (Verdict::Capacity | Verdict::RegionTooSmall, _, _, Some(bank)) if need > bank => {

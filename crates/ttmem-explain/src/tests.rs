@@ -67,7 +67,7 @@ fn fragmentation_names_what_to_release() {
     assert_eq!(
         explained.sentence,
         "DRAM is fragmented: `ttnn.linear` at model.py:57 needs 2.0 KiB in one piece in each of 12 \
-         banks; 2.0 KiB are free, but the largest free block has 1.0 KiB."
+         banks; 2.0 KiB are free, but the largest free block is 1.0 KiB."
     );
     let request = explained.request.unwrap();
     assert_eq!(request.need_bytes_per_bank, Some(2048));

@@ -77,7 +77,7 @@ impl fmt::Display for Unread {
 impl From<io::Error> for Unread {
     fn from(error: io::Error) -> Self {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT | Errno::NOTDIR) => Self::Missing,
+            Some(Errno::NOENT) => Self::Missing,
             Some(Errno::ACCESS | Errno::PERM) => Self::Denied,
             Some(Errno::NODEV | Errno::NXIO) => Self::Detached,
             Some(Errno::NODATA) => Self::NoData,

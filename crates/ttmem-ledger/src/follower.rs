@@ -285,6 +285,10 @@ impl Observer for Follower<'_> {
     }
 
     fn happened(&mut self, content: &EventKind, time: u64) {
+        if matches!(content, EventKind::MeshOpened { .. }) && !self.left_at_close.groups.is_empty()
+        {
+            Arc::make_mut(self.left_at_close).begin_again();
+        }
         self.effect(None, time, Change::Happened(*content));
     }
 

@@ -265,6 +265,11 @@ impl Births {
         }
     }
 
+    /// Forgets the steps: what has been given back grows no more, whatever is left behind later.
+    pub(crate) fn forget_steps(&mut self) {
+        self.by_step.clear();
+    }
+
     pub fn merge(&mut self, other: &Self) {
         self.sum.add(other.sum);
         self.smallest = self.smallest.min(other.smallest);

@@ -105,6 +105,13 @@ impl LeftBuffers {
         births.add(row.time, charged, &self.series, &mut self.steps_left);
     }
 
+    /// A mesh is opened: what was left behind before has been given back, and did not pile up.
+    pub(crate) fn begin_again(&mut self) {
+        let groups = self.groups.values_mut();
+        groups.for_each(|(_bytes, births)| births.forget_steps());
+        self.steps_left = MAX_STEPS;
+    }
+
     pub(crate) fn named(&self, definitions: &Definitions) -> LeftBehind {
         let mut groups: Vec<_> = self.groups.iter().collect();
         // Groups that are alike to their names, as of texts that are not known, have an order, too.

@@ -9,11 +9,13 @@ use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueEnum};
+use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::HttpUrl;
@@ -71,12 +73,23 @@ impl Config {
         let Some((path, is_named)) = path(&variable) else {
             return Ok(Self::default());
         };
-        let file = match File::open(&path) {
+        // How programs are told to do without one.
+        if path == Path::new("/dev/null") {
+            return Ok(Self::default());
+        }
+        // A pipe that nobody writes to must not hold us up, and a terminal is not to become ours.
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let file = match File::options().read(true).custom_flags(flags).open(&path) {
             Err(error) if !is_named && is_absent(&path, &error) => {
                 return Ok(Self::default());
             }
             opened => opened.with_context(|| cannot_read(&path))?,
         };
+        let facts = file.metadata().with_context(|| cannot_read(&path))?;
+        if !facts.is_file() {
+            let what = format!("{}: not a regular file", path.display());
+            return Err(UsageError(what).into());
+        }
         let mut text = String::new();
         let mut limited = file.take(MAX_BYTES + 1);
         limited

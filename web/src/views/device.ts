@@ -140,7 +140,7 @@ export class DeviceView implements View {
     setText(titleOf(this.timePanel), `${KIND_LABEL[kind]} ${share}: ${bytes(used(memory))} of ${bytes(memory.capacity_bytes)}${beyond ? `, ${beyond}` : ""}${peak}`);
     this.drawTime(device, kind, context);
     this.classes.update([...CLASSES, "system" as const].map((each) => ({ kind: each, usage: device[each] })), "", (row) => row.kind === kind);
-    setText(this.regions, device.regions.map((each) => `to use: ${region(each)}`).join(" · "));
+    setText(this.regions, device.regions.map((each) => `set ${region(each)}`).join(" · "));
     this.allocators.update(device.allocators, "no allocator is open");
     const contents = documents.get<PeakContents>("peak");
     this.peakPanel.hidden = !contents || contents.peak_bytes === 0;

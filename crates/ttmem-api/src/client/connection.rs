@@ -83,22 +83,16 @@ fn connected(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A connection whose every read waits a bounded time, and all of them together too.
+/// A connection on which reads wait until an instant, however little each of them brings.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     connection: Connection,
-    timeout: Duration,
     end: Instant,
 }
 
 impl Deadline {
-    /// Lets a single read take so long, and all reads from now on so long together.
-    pub(super) fn new(connection: Connection, timeout: Duration, all: Duration) -> Self {
-        Self {
-            connection,
-            timeout,
-            end: Instant::now() + all,
-        }
+    pub(super) fn new(connection: Connection, end: Instant) -> Self {
+        Self { connection, end }
     }
 
     /// Ends our side of the connection; the other end may go on.
@@ -110,7 +104,6 @@ impl Deadline {
 
     /// Lets all reads from now on take so long together.
     pub(crate) fn extend(&mut self, wait: Duration) {
-        self.timeout = wait;
         self.end = Instant::now() + wait;
     }
 }
@@ -122,8 +115,9 @@ impl Read for Deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let Connection(socket) = &self.connection;
-        let wait = Some(left.min(self.timeout));
-        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, wait)?;
+        // Less than a microsecond would mean "for ever" to the kernel.
+        let wait = left.max(Duration::from_micros(1));
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(wait))?;
         Ok(rustix::io::read(socket, buffer)?)
     }
 }

@@ -13,7 +13,7 @@ pub enum ApiRequestError {
     /// The server may not or cannot be reached.
     #[error("cannot connect to {server}")]
     Connect { server: Address, source: io::Error },
-    #[error("{server} did not answer within {after:?}")]
+    #[error("{server} did not answer within {:.1} s", after.as_secs_f64())]
     Timeout { server: Address, after: Duration },
     #[error("the connection to {server} broke")]
     Broken { server: Address, source: io::Error },

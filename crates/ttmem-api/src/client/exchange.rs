@@ -12,9 +12,6 @@ use super::{ApiClient, ApiRequestError};
 use crate::http::{Body, read_head};
 use crate::{Address, BufferQuery, Page, Row, SchemaVersion};
 
-/// A whole answer may take this many timeouts: a server that trickles bytes still ends.
-const ANSWER_TIMEOUTS: u32 = 12;
-
 /// What is read from the socket at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -76,8 +73,9 @@ impl ApiClient {
 
     /// Sends a request and returns the body of a 200.
     pub(super) fn exchange(&self, method: &str, target: &str) -> Result<Vec<u8>, ApiRequestError> {
-        let body = self.open(method, target, self.body_limit_bytes)?;
-        body.read_whole().map_err(|error| self.unreadable(error))
+        let (limit, body) = self.opened(method, target, self.body_limit_bytes)?;
+        let body = body.read_whole();
+        body.map_err(|error| self.unreadable(error, limit))
     }
 
     /// Sends a request and returns the body of a 200, which is read while it arrives.
@@ -87,10 +85,23 @@ impl ApiClient {
         target: &str,
         limit_bytes: u64,
     ) -> Result<Body<BufReader<Deadline>>, ApiRequestError> {
-        match self.answer(method, target, limit_bytes)? {
-            (200, body) => Ok(body),
+        let (_limit, body) = self.opened(method, target, limit_bytes)?;
+        Ok(body)
+    }
+
+    /// The same with the time that all of it may take.
+    fn opened(
+        &self,
+        method: &str,
+        target: &str,
+        limit_bytes: u64,
+    ) -> Result<(Duration, Body<BufReader<Deadline>>), ApiRequestError> {
+        let limit = self.within_end(self.timeout);
+        match self.answer(method, target, limit_bytes, limit)? {
+            (200, body) => Ok((limit, body)),
             (code, body) => {
-                let body = body.read_whole().map_err(|error| self.unreadable(error))?;
+                let body = body.read_whole();
+                let body = body.map_err(|error| self.unreadable(error, limit))?;
                 Err(ApiRequestError::Status {
                     server: self.server.clone(),
                     code,
@@ -103,33 +114,36 @@ impl ApiClient {
     /// Sends a request and returns the answer whole, whatever its code: for servers whose refusals have a form of
     /// their own.
     pub(crate) fn any_answer(&self, target: &str) -> Result<(u16, Vec<u8>), ApiRequestError> {
-        let (code, body) = self.answer("GET", target, self.body_limit_bytes)?;
-        let body = body.read_whole().map_err(|error| self.unreadable(error))?;
+        let limit = self.within_end(self.timeout);
+        let (code, body) = self.answer("GET", target, self.body_limit_bytes, limit)?;
+        let body = body.read_whole();
+        let body = body.map_err(|error| self.unreadable(error, limit))?;
         Ok((code, body))
     }
 
-    /// Sends a request and returns the code and the body, which is read while it arrives.
+    /// Sends a request and returns the code and the body, which is read while it arrives: everything within one time.
     fn answer(
         &self,
         method: &str,
         target: &str,
         limit_bytes: u64,
+        limit: Duration,
     ) -> Result<(u16, Body<BufReader<Deadline>>), ApiRequestError> {
+        let end = Instant::now() + limit;
         if self.is_late() {
-            return Err(self.transport(io::ErrorKind::TimedOut.into()));
+            return Err(self.transport(io::ErrorKind::TimedOut.into(), limit));
         }
-        let mut connection = Connection::open(&self.server, self.within_end(self.timeout))
-            .map_err(|source| self.not_connected(source))?;
+        let mut connection = Connection::open(&self.server, limit)
+            .map_err(|source| self.not_connected(source, limit))?;
         let sent = connection.write_all(self.request(method, target).as_bytes());
-        let all = self.within_end(self.timeout * ANSWER_TIMEOUTS);
-        let answer = Deadline::new(connection, self.timeout, all);
+        let answer = Deadline::new(connection, end);
         let mut answer = BufReader::with_capacity(BUFFER_BYTES, answer);
         // A server that is full answers and closes without reading: its reason is worth more
         // than our broken pipe.
         let (code, framing) = match (read_head(&mut answer), sent) {
             (Ok(head), _) => head,
-            (Err(_), Err(source)) => return Err(self.transport(source)),
-            (Err(error), Ok(())) => return Err(self.unreadable(error)),
+            (Err(_), Err(source)) => return Err(self.transport(source, limit)),
+            (Err(error), Ok(())) => return Err(self.unreadable(error, limit)),
         };
         let limit_bytes = match code {
             200 => limit_bytes,
@@ -166,29 +180,29 @@ impl ApiClient {
         )
     }
 
-    fn not_connected(&self, source: io::Error) -> ApiRequestError {
+    fn not_connected(&self, source: io::Error, limit: Duration) -> ApiRequestError {
         let server = self.server.clone();
         match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ApiRequestError::NotRunning { server, source }
             }
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.transport(source),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.transport(source, limit),
             _ => ApiRequestError::Connect { server, source },
         }
     }
 
-    fn transport(&self, source: io::Error) -> ApiRequestError {
+    fn transport(&self, source: io::Error, limit: Duration) -> ApiRequestError {
         let server = self.server.clone();
         match source.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ApiRequestError::Timeout {
                 server,
-                after: self.timeout,
+                after: limit,
             },
             _ => ApiRequestError::Broken { server, source },
         }
     }
 
-    fn unreadable(&self, error: io::Error) -> ApiRequestError {
+    fn unreadable(&self, error: io::Error, limit: Duration) -> ApiRequestError {
         match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
                 self.malformed(error.to_string())
@@ -197,7 +211,7 @@ impl ApiClient {
                 server: self.server.clone(),
                 limit_bytes: self.body_limit_bytes,
             },
-            _ => self.transport(error),
+            _ => self.transport(error, limit),
         }
     }
 

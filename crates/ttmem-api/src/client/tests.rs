@@ -187,19 +187,35 @@ fn a_silent_server_is_a_timeout() {
     );
 }
 
+/// However it drips: before the head, inside of it, and in the body.
 #[test]
-fn a_server_that_trickles_bytes_is_a_timeout_too() {
-    // A byte every 10 ms never trips the 20 ms timeout of a single read.
-    let server = OneAnswer::start(vec![b"x".to_vec(); 1000], Duration::from_millis(10));
-    let error = server
-        .client()
-        .with_timeout(Duration::from_millis(20))
-        .snapshot()
-        .unwrap_err();
-    assert!(
-        matches!(error, ApiRequestError::Timeout { .. }),
-        "{error:?}"
-    );
+fn a_server_that_trickles_bytes_has_one_deadline_for_all_of_them() {
+    for before in ["", "HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n"] {
+        let mut pieces = vec![before.as_bytes().to_vec()];
+        // A byte every 10 ms never trips a timeout of a single read: 30 s of them.
+        pieces.resize(3000, b"x".to_vec());
+        let server = OneAnswer::start(pieces, Duration::from_millis(10));
+        let begun = Instant::now();
+        let error = server
+            .client()
+            .with_timeout(Duration::from_millis(200))
+            .snapshot()
+            .unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(15), "{error:?}");
+        let said = error.to_string();
+        assert!(said.ends_with("did not answer within 0.2 s"), "{said}");
+    }
+}
+
+#[test]
+fn an_end_that_comes_first_is_the_time_that_is_said() {
+    let server = OneAnswer::start(vec![b"HTTP".to_vec()], Duration::from_secs(1));
+    let end = Instant::now() + Duration::from_millis(300);
+    let error = server.client().until(end).snapshot().unwrap_err();
+    let ApiRequestError::Timeout { after, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(after <= Duration::from_millis(300), "{after:?}");
 }
 
 #[test]

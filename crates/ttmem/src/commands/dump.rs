@@ -8,10 +8,14 @@ use crate::output::{Output, Screen};
 use crate::render::{Dump, DumpRow, last_events};
 use anyhow::{Result, bail};
 use std::io::Write;
+use std::time::Duration;
 use ttmem_api::{ApiClient, BufferRow, CbRow, KernelRow, SCHEMA, escape_json};
 
 /// Rows asked for at once: a few megabytes of JSON.
 const PAGE_ROWS: u32 = 10_000;
+
+/// How long one page may take, over a slow link.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(
     client: &ApiClient,
@@ -31,7 +35,7 @@ pub(super) fn run(
     }
     let limit = options.limit.unwrap_or(u64::MAX);
     let mut dump = DumpRun {
-        client,
+        client: &client.clone().with_timeout(PATIENCE),
         limit,
         output,
         screen: (!options.json).then_some(screen),

@@ -1,10 +1,10 @@
 //! Finding the server, and waiting for it when it is busy.
 
 use crate::cli::HttpOptions;
-use nix::unistd::geteuid;
+use nix::unistd::{Uid, geteuid};
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Token};
@@ -59,10 +59,20 @@ pub(crate) fn client(socket: Option<PathBuf>, http: &HttpOptions) -> anyhow::Res
 
 /// The socket of a server: the one that is named, or the first default one on which one listens.
 pub(crate) fn socket(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let Some(socket) = named else {
-        return first_running(default_sockets(default_path()), is_trusted);
+    Ok(server(named, |client| client)?.1)
+}
+
+/// The same with a client of it; `within` says how long it may be waited for.
+pub(crate) fn server(
+    named: Option<PathBuf>,
+    within: impl Fn(ApiClient) -> ApiClient,
+) -> anyhow::Result<(ApiClient, PathBuf)> {
+    let client = |path: &Path| within(ApiClient::new(path));
+    let socket = match named {
+        Some(socket) => first_running(vec![socket], |_named| true, client)?,
+        None => first_running(default_sockets(default_path()), is_trusted, client)?,
     };
-    first_running(vec![socket], |_named| true)
+    Ok((client(&socket), socket))
 }
 
 /// Whether what listens on a default socket is to be believed: anybody can listen below /tmp, and what another user says
@@ -71,11 +81,16 @@ fn is_trusted(path: &Path) -> bool {
     if path != Path::new(LEGACY_SOCKET_PATH) {
         return true;
     }
-    let peer = UnixStream::connect(path).and_then(|stream| Ok(socket_peercred(&stream)?));
     // Whoever cannot be reached is told of by asking.
-    peer.map_or(true, |peer| {
-        peer.uid.is_root() || peer.uid.as_raw() == geteuid().as_raw()
-    })
+    listener_uid(path).map_or(true, |uid| uid.is_root() || uid == geteuid())
+}
+
+/// Whose server listens on a socket; one that takes no connection now is not waited for.
+pub(crate) fn listener_uid(path: &Path) -> std::io::Result<Uid> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(Uid::from_raw(socket_peercred(&socket)?.uid.as_raw()))
 }
 
 /// Where a server may listen when none was named: this user's, the system's service, and the old
@@ -94,11 +109,12 @@ fn default_sockets(own: PathBuf) -> Vec<PathBuf> {
 pub(super) fn first_running(
     candidates: Vec<PathBuf>,
     is_trusted: impl Fn(&Path) -> bool,
+    client: impl Fn(&Path) -> ApiClient,
 ) -> anyhow::Result<PathBuf> {
     let (tried, others): (Vec<_>, Vec<_>) =
         candidates.into_iter().partition(|path| is_trusted(path));
     for path in &tried {
-        match ApiClient::new(path).healthy() {
+        match client(path).healthy() {
             Err(ApiRequestError::NotRunning { .. }) => {}
             // Busy is running.
             Ok(()) | Err(ApiRequestError::Status { .. }) => return Ok(path.clone()),

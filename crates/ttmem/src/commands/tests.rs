@@ -222,8 +222,12 @@ fn without_a_server_the_sockets_that_were_tried_are_named() {
     let absent = directory.path().join("absent");
     let stale = directory.path().join("stale");
     drop(UnixListener::bind(&stale).unwrap());
-    let error =
-        reach::first_running(vec![absent.clone(), stale.clone()], |_path| true).unwrap_err();
+    let error = reach::first_running(
+        vec![absent.clone(), stale.clone()],
+        |_path| true,
+        |path| ApiClient::new(path),
+    )
+    .unwrap_err();
     assert_eq!(exit::code_of(&error), 3);
     let message = error.to_string();
     assert!(message.contains("absent or /"), "{message}");
@@ -233,7 +237,12 @@ fn without_a_server_the_sockets_that_were_tried_are_named() {
     );
 
     let running = Running::with_buffers(0);
-    let found = reach::first_running(vec![absent, stale, running.socket()], |_path| true).unwrap();
+    let found = reach::first_running(
+        vec![absent, stale, running.socket()],
+        |_path| true,
+        |path| ApiClient::new(path),
+    )
+    .unwrap();
     assert_eq!(found, running.socket());
 }
 
@@ -241,7 +250,12 @@ fn without_a_server_the_sockets_that_were_tried_are_named() {
 fn anothers_server_is_asked_only_by_name() {
     let running = Running::with_buffers(0);
     let socket = running.socket();
-    let error = reach::first_running(vec![socket.clone()], |_path| false).unwrap_err();
+    let error = reach::first_running(
+        vec![socket.clone()],
+        |_path| false,
+        |path| ApiClient::new(path),
+    )
+    .unwrap_err();
     assert_eq!(exit::code_of(&error), 3);
     let message = error.to_string();
     assert!(message.contains(&socket.display().to_string()), "{message}");

@@ -194,3 +194,32 @@ fn the_file_is_where_the_environment_says_and_is_never_overwritten() {
     assert!(Config::load(variables(&named)).is_err());
     assert!(printed(ConfigAction::Path, &[]).is_err());
 }
+
+/// A pipe would hold us up until somebody writes, and a device has no end.
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (pipe, link) = (at("pipe"), at("link"));
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    std::os::unix::fs::symlink("pipe", &link).unwrap();
+    let load = |path: String| {
+        let set = [(VARIABLE, path)];
+        Config::load(|name| {
+            let found = set.iter().find(|(known, _value)| *known == name)?;
+            Some(OsString::from(&found.1))
+        })
+    };
+    for path in [pipe, link, "/dev/zero".to_owned(), at("")] {
+        let refused = load(path.clone()).unwrap_err();
+        let said = format!("{refused:#}");
+        assert_eq!(said, format!("{path}: not a regular file"));
+        assert_eq!(crate::exit::code_of(&refused), 2);
+    }
+    // How one says that there is to be none, and a link to a file.
+    assert_eq!(load("/dev/null".to_owned()).unwrap(), Config::default());
+    std::fs::write(at("file"), FILE).unwrap();
+    std::os::unix::fs::symlink("file", at("to_file")).unwrap();
+    assert_eq!(load(at("to_file")).unwrap().top.view, Some(Tab::Leaks));
+}

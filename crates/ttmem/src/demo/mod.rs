@@ -68,7 +68,8 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         session.server.stop()?;
         report
     };
-    let text = (!options.json).then(|| render::played(&report, screen));
+    let recording = options.record.record.as_deref();
+    let text = (!options.json).then(|| render::played(&report, recording, screen));
     let failure = "the account is not as it should be";
     render::print_report(&report, text, &report.problems(), failure)
 }

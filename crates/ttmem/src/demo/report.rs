@@ -16,6 +16,9 @@ use ttmem_api::{CacheCounts, GrowingGroup, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
 use ttmem_sim::runtime::FailureKind;
 
+/// The name of the first figure that is compared.
+const EVENTS: &str = "events";
+
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct DeviceReport {
     pub(crate) id: u32,
@@ -109,7 +112,7 @@ impl Report {
         };
         let recorded = observed.recorded;
         let compared = vec![
-            compare("events", recorded.events, after_play.server.events_applied),
+            compare(EVENTS, recorded.events, after_play.server.events_applied),
             compare("dispatches", recorded.dispatches, sum(|on| on.dispatches)),
             compare(
                 "dispatches of the model",
@@ -162,6 +165,13 @@ impl Report {
             devices,
             compared,
         }
+    }
+
+    /// Events that the program recorded.
+    pub(crate) fn events(&self) -> u64 {
+        let mut compared = self.compared.iter();
+        let events = compared.find(|figure| figure.name == EVENTS);
+        events.map_or(0, |figure| figure.recorded)
     }
 
     /// Everything that is not as it should be; nothing = all is well.

@@ -3,8 +3,6 @@
 use super::{Check, State};
 use crate::commands::reach;
 use crate::run;
-use rustix::net::sockopt::socket_peercred;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use ttmem_client::{Config, is_trusted};
 
@@ -29,6 +27,11 @@ pub(super) fn checks(socket: Option<PathBuf>) -> Vec<Check> {
         }
     }
     checks.push(library());
+    let warnings = ttmem_client::environment_warnings(|name| std::env::var_os(name));
+    for warning in warnings {
+        let check = Check::new("environment", State::Warning, warning);
+        checks.push(check.with("change or unset it: programs of this shell have it, too"));
+    }
     checks
 }
 
@@ -36,9 +39,8 @@ pub(super) fn checks(socket: Option<PathBuf>) -> Vec<Check> {
 /// recorded last.
 fn trust(socket: &Path) -> Check {
     let check = |state, found: String| Check::new("trust", state, found);
-    let peer = UnixStream::connect(socket).and_then(|stream| Ok(socket_peercred(&stream)?));
-    let server = match peer {
-        Ok(peer) => peer.uid.as_raw(),
+    let server = match reach::listener_uid(socket) {
+        Ok(uid) => uid.as_raw(),
         Err(error) => {
             return check(
                 State::Warning,

@@ -13,6 +13,7 @@ use crate::scenarios::{self, ChosenScenario};
 use crate::threads;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -45,10 +46,14 @@ pub(crate) struct LoadClientOptions {
     /// Where its random choices begin.
     #[arg(long)]
     pub(crate) seed: u64,
+    /// Who started it.
+    #[arg(long)]
+    pub(crate) parent: u32,
 }
 
 pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Result<()> {
     interrupt::obey()?;
+    end_with_parent(options.parent)?;
     let tracker = Tracker::start(Config {
         socket,
         source: Source::Model,
@@ -117,7 +122,17 @@ impl Pace for Until {
     }
 }
 
-/// Sets the flag when standard input ends: whoever started this client is gone, or done with it.
+/// Has the kernel end this process with the one that started it, whose server may be gone as well: nobody is there to
+/// confirm or to read anything.
+fn end_with_parent(parent: u32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the parent")?;
+    // It may have been gone before.
+    let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().cast_unsigned());
+    ensure!(now == parent, "whoever started this client is gone");
+    Ok(())
+}
+
+/// Sets the flag when standard input ends: whoever started this client is done with it.
 fn end_with_input(ended: Arc<AtomicBool>) -> Result<std::thread::JoinHandle<()>> {
     threads::spawn("ttmem-input", "the input", move || {
         let mut ignored = [0; 64];

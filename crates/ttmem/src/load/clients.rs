@@ -105,6 +105,7 @@ impl Client {
                     .wrapping_add(u64::from(number) << 32)
                     .to_string(),
             ])
+            .args(["--parent", &std::process::id().to_string()])
             .arg("--socket")
             .arg(socket)
             .stdin(Stdio::piped())

@@ -3,8 +3,8 @@
 //! A process has one tracker, so each client is a process: this program again, with a hidden
 //! command. They play scenarios for a while, end them, and wait; the server is asked what it holds
 //! for them while they still live, because it would release everything of a process that is gone.
-//! Each holds the reading end of a pipe from here and ends when that breaks, whatever becomes of
-//! this process.
+//! Each holds the reading end of a pipe from here and ends in order when that breaks. When this process is killed, the
+//! kernel kills them: started by the main thread, they end with it.
 
 mod client;
 mod clients;

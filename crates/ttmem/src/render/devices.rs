@@ -253,7 +253,7 @@ impl Block<'_> {
         }
         for setting in &self.device.regions {
             let size = labels::region(setting);
-            text.push_str(&self.indented(&[format!("to use: {size}")]));
+            text.push_str(&self.indented(&[format!("set {size}")]));
         }
         text
     }

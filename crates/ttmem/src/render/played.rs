@@ -4,6 +4,7 @@ use super::paint::{Paint, sentence};
 use super::{Page, known, layout_width};
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
+use std::path::Path;
 use ttmem_tui::format::{bytes, count, counted};
 use ttmem_tui::text::{Column, Table, left, paragraph};
 
@@ -62,12 +63,14 @@ pub(crate) fn scenarios(listed: &[Listed], screen: Screen) -> String {
     text
 }
 
-pub(crate) fn played(report: &Report, screen: Screen) -> String {
+/// The report of a scenario, which may have been recorded.
+pub(crate) fn played(report: &Report, recording: Option<&Path>, screen: Screen) -> String {
     let page = Page::new(report, screen);
     let mut text = page.title();
     text.push_str(&page.peaks());
     text.push_str(&page.runs());
     text.push_str(&page.findings());
+    text.push_str(&page.next(recording));
     text
 }
 
@@ -129,39 +132,88 @@ impl Page<'_, Report> {
             let first = format!("planted {}: ", kind.name());
             text.push_str(&sentence(&first, words, self.width));
         }
-        let leaks = &report.leak_candidates;
-        let facts = [
-            format!(
-                "held at close {} ({}), {} planted",
-                leaks.buffers,
-                bytes(leaks.bytes),
-                report.leaked_buffers
-            ),
-            format!("lost {}", counted(report.lost_events, "event")),
-            format!("elided {}", counted(report.elided_events, "event")),
-            format!("live at the end {}", bytes(report.live_bytes)),
-        ];
         for growing in &report.growing {
             text.push_str(&sentence("growing: ", &growing.sentence(), self.width));
         }
-        for fact in facts {
-            text.push_str(&format!("{fact}\n"));
+        let leaks = &report.leak_candidates;
+        if leaks.buffers > 0 || report.leaked_buffers > 0 {
+            text.push_str(&format!(
+                "held at close: {}, {} (planted: {})\n",
+                counted(leaks.buffers, "buffer"),
+                bytes(leaks.bytes),
+                report.leaked_buffers
+            ));
         }
+        text.push_str(&format!("{}\n", self.sum()));
         for figure in &report.compared {
-            let sides = if figure.recorded == figure.server {
-                format!("{}, both sides agree", figure.recorded)
-            } else {
-                format!(
-                    "{} recorded, {} with the server",
-                    figure.recorded, figure.server
-                )
-            };
-            text.push_str(&format!("{} {sides}\n", figure.name));
+            if figure.recorded != figure.server {
+                text.push_str(&format!(
+                    "{}: {} recorded, {} with the server\n",
+                    figure.name, figure.recorded, figure.server
+                ));
+            }
         }
         let anomalies: u64 = report.anomalies.iter().map(|(_name, times)| times).sum();
-        text.push_str(&format!("anomalies {anomalies}\n"));
+        if anomalies > 0 {
+            text.push_str(&format!("anomalies {anomalies}\n"));
+        }
         let kinds = report.anomalies.iter();
         text.push_str(&self.kinds(kinds.map(|(name, times)| (name.as_str(), *times))));
+        text
+    }
+
+    /// What became of the events, and of the memory.
+    fn sum(&self) -> String {
+        let report = self.document;
+        let lost = match report.lost_events {
+            0 => "none lost".to_owned(),
+            lost => format!("{lost} lost"),
+        };
+        let elided = match report.elided_events {
+            0 => String::new(),
+            elided => format!(", {elided} elided"),
+        };
+        let held = match report.live_bytes {
+            0 => "nothing".to_owned(),
+            live => bytes(live),
+        };
+        let events = counted(report.events(), "event");
+        format!("{events}, {lost}{elided}; {held} is held at the end")
+    }
+
+    /// What somebody who sees this for the first time can do with it.
+    fn next(&self, recording: Option<&Path>) -> String {
+        let report = self.document;
+        let mut rows = Vec::new();
+        let file = recording.map(|path| path.display().to_string());
+        match &file {
+            Some(file) => {
+                if !report.failures.is_empty() {
+                    rows.push((
+                        format!("ttmem explain {file}"),
+                        "why it failed, and what to change",
+                    ));
+                }
+                let about = "the same run again, at any moment of it";
+                rows.push((format!("ttmem top --file {file}"), about));
+            }
+            None if !report.failures.is_empty() => rows.push((
+                format!("ttmem demo --scenario {} --record FILE", report.scenario),
+                "then `ttmem explain FILE` says why",
+            )),
+            None => {}
+        }
+        rows.push(("ttmem demo --list".to_owned(), "what else it can show"));
+        let own = "the same of your own program";
+        rows.push(("ttmem run -- python model.py".to_owned(), own));
+        let widest = rows.iter().map(|(command, _about)| command.chars().count());
+        let width = 2 + widest.max().unwrap_or(0) + 2;
+        let mut text = "\nwhat next:\n".to_owned();
+        for (command, about) in rows {
+            let command = left(&format!("  {command}"), width);
+            let line = paragraph(&command, width, about.split_whitespace(), self.width);
+            text.push_str(&line);
+        }
         text
     }
 }

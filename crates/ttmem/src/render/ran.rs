@@ -313,7 +313,15 @@ impl Page<'_, Report> {
             let buffers = counted(leaks.buffers, "buffer");
             format!("{buffers}, {}", bytes(leaks.bytes))
         };
-        let mut text = format!("\nheld at close: {}\n", held(&report.leak_candidates));
+        let mut text = "\n".to_owned();
+        let leaks = &report.leak_candidates;
+        if leaks.buffers > 0 {
+            text.push_str(&format!("held at close: {}\n", held(leaks)));
+        }
+        if report.was_closed_again() {
+            let sum = "The sum over every time that devices were closed: they were opened again in between.";
+            text.push_str(&self.paint.detail(&sentence("", sum, self.width)));
+        }
         let several = report.processes.len() > 1;
         for process in &report.processes {
             let leaks = &process.leak_candidates;
@@ -342,6 +350,10 @@ impl Page<'_, Report> {
             };
             let line = format!("still running: {running}{from_now_on}\n");
             text.push_str(&self.paint.warning(&line));
+        }
+        // What follows begins with an empty line, unless there are no regions.
+        if text == "\n" && !report.regions.is_empty() {
+            text.clear();
         }
         text
     }
@@ -384,12 +396,8 @@ impl Page<'_, Report> {
         }
         let mut text = "\n".to_owned();
         for Region { setting, is_exact } in regions {
-            let to_use = if *is_exact {
-                "to use: "
-            } else {
-                "to use: at least "
-            };
-            text.push_str(&sentence(to_use, &labels::region(setting), self.width));
+            let set = if *is_exact { "set " } else { "set at least " };
+            text.push_str(&sentence(set, &labels::region(setting), self.width));
         }
         if regions.iter().any(|region| !region.is_exact) {
             let until =
@@ -429,11 +437,16 @@ impl Page<'_, Report> {
             let line = sentence(&format!("  {whose}: "), &refused.sentence(), self.width);
             text.push_str(&self.paint.warning(&line));
         }
-        for complaint in ttmem_client::refused_labels(&report.ran.labels) {
-            text.push_str(&self.paint.warning(&sentence("", &complaint, self.width)));
-        }
+        text.push_str(&self.warnings());
         text.push_str(&self.unknown());
         text
+    }
+
+    /// What is wrong with the environment that the program had.
+    fn warnings(&self) -> String {
+        let warnings = self.document.ran.warnings.iter();
+        let lines = warnings.map(|warning| sentence("", warning, self.width));
+        lines.map(|line| self.paint.warning(&line)).collect()
     }
 
     /// Processes that may have been of this run.
@@ -459,6 +472,7 @@ impl Page<'_, Report> {
         for hint in self.document.hints() {
             text.push_str(&sentence("  - ", hint, self.width));
         }
+        text.push_str(&self.warnings());
         text.push_str(&self.unknown());
         text
     }

@@ -182,7 +182,7 @@ impl Tracked<'_> {
             socket: place,
             own_server: target.own.is_some(),
             attached: self.library.is_some(),
-            labels: std::env::var("TTMEM_LABELS").unwrap_or_default(),
+            warnings: ttmem_client::environment_warnings(|name| std::env::var_os(name)),
         };
         let report = watch
             .end(pid)

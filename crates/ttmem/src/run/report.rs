@@ -31,8 +31,8 @@ pub(crate) struct Ran {
     pub(crate) own_server: bool,
     /// Whether the tracking library was loaded into it.
     pub(crate) attached: bool,
-    /// `TTMEM_LABELS`, as the program had it.
-    pub(crate) labels: String,
+    /// What is wrong with the variables by which it was tracked.
+    pub(crate) warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -163,6 +163,15 @@ impl Report {
         !self.processes.is_empty()
     }
 
+    /// Whether a process left more behind than it ever held at once: then devices were opened and closed again.
+    pub(crate) fn was_closed_again(&self) -> bool {
+        self.processes.iter().any(|process| {
+            let peaks = process.devices.iter().filter_map(|on| on.peak);
+            let most = peaks.fold(0, |sum: u64, peak| sum.saturating_add(peak.buffers()));
+            process.leak_candidates.bytes > most
+        })
+    }
+
     /// Contradictions of all kinds in the events of the run.
     pub(crate) fn anomalies(&self) -> u64 {
         sum(&self.processes, |process| process.anomalies)
@@ -258,6 +267,7 @@ impl Report {
             "devices": self.devices,
             "ranks": self.ranks.are_several().then_some(&self.ranks),
             "refused_labels": self.refused_labels,
+            "warnings": ran.warnings,
             "leak_candidates": self.leak_candidates,
             "failures": contents.failures,
             "failures_not_kept": contents.failures_not_kept,

@@ -29,7 +29,7 @@ fn ran(own_server: bool) -> Ran {
         socket: "/run/user/1000/ttmem.sock".into(),
         own_server,
         attached: true,
-        labels: String::new(),
+        warnings: Vec::new(),
     }
 }
 
@@ -106,7 +106,7 @@ fn regions_of_a_run_that_failed_are_at_least_so_large() {
             "trace_region_size=0 (96.0 KiB given, never used)",
             "l1_small_size=32 (32 B per bank)",
         ] {
-            let line = format!("to use: {at_least}{line}\n");
+            let line = format!("set {at_least}{line}\n");
             assert!(text.contains(&line), "{line}{text}");
         }
         assert_eq!(text.contains("until the failure"), !at_least.is_empty());
@@ -122,8 +122,8 @@ fn regions_of_a_run_that_failed_are_at_least_so_large() {
     report.enlarge_regions();
     let text = render::ran(&report, PLAIN);
     for line in [
-        "to use: trace_region_size=0 (96.0 KiB given, never used)\n",
-        "to use: at least l1_small_size=128 (128 B per bank)\n",
+        "set trace_region_size=0 (96.0 KiB given, never used)\n",
+        "set at least l1_small_size=128 (128 B per bank)\n",
     ] {
         assert!(text.contains(line), "{line}{text}");
     }
@@ -603,16 +603,39 @@ fn labels_that_do_not_count_are_named() {
     let mut other = process(101, "python", &[device(0, 0)]);
     other.labels.insert("rank".to_owned(), "1".to_owned());
     let mut report = report(vec![device(0, 0)], vec![one, other]);
-    report.ran.labels = "team=vision,9=x".to_owned();
+    report.ran.warnings = vec!["TTMEM_DISABLE: \"maybe\" is neither 0 nor 1".to_owned()];
     let text = render::ran(&report, PLAIN);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let rank =
         "pid 100: its label rank, \"9999999\", is not a number up to 1048576 and does not count";
     assert!(text.contains(rank), "{text}");
-    assert!(
-        text.contains("TTMEM_LABELS: \"9=x\" is not key=value"),
-        "{text}"
-    );
+    assert!(text.contains("TTMEM_DISABLE: \"maybe\" is"), "{text}");
     assert!(!text.contains("101: its label"), "{text}");
     assert_eq!(report.json()["refused_labels"][0]["value"], "9999999");
+    let warnings = &report.json()["warnings"];
+    assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{warnings}");
+    assert!(!text.contains("held at close"), "nothing was: {text}");
+    // Also where they are why nothing was tracked.
+    let mut nothing = self::report(Vec::new(), Vec::new());
+    nothing.ran.warnings = vec!["TTMEM_DISABLE: \"1\" turns tracking off".to_owned()];
+    let text = render::ran(&nothing, PLAIN);
+    assert!(text.contains("turns tracking off"), "{text}");
+}
+
+#[test]
+fn what_was_left_behind_again_and_again_is_said_to_be_a_sum() {
+    let devices = [device(0, 1 << 20)];
+    let mut leaking = process(100, "python", &devices);
+    leaking.leak_candidates.buffers = 7;
+    for (bytes, is_sum) in [(1 << 20, false), (1 << 30, true)] {
+        leaking.leak_candidates.bytes = bytes;
+        leaking.devices[0].peak = Some(PeakBytes {
+            dram: 1 << 20,
+            ..PeakBytes::default()
+        });
+        let text = render::ran(&report(devices.to_vec(), vec![leaking.clone()]), PLAIN);
+        assert!(text.contains("\nheld at close: 7 buffers, "), "{text}");
+        let said = text.contains("The sum over every time");
+        assert_eq!(said, is_sum, "{text}");
+    }
 }

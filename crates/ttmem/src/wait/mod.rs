@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
-use ttmem_host::{Chip, Processes, Reader, Roots, Selector, chips, devices, ordinals};
+use ttmem_host::{Chip, Processes, Reader, Roots, Selector, Unread, chips, devices, ordinals};
 use ttmem_tui::format::counted;
 
 /// How often the driver and the server are asked.
@@ -53,7 +53,7 @@ pub(crate) fn run(
     mut output: Output<impl Write>,
 ) -> Result<()> {
     let begun = Instant::now();
-    let mut waiting = Waiting::begin(options, socket)?;
+    let mut waiting = Waiting::begin(options, socket, begun)?;
     let mut said = Vec::new();
     loop {
         let Held { reasons, hidden } = waiting.look()?;
@@ -117,11 +117,13 @@ struct Waiting {
     reader: Reader,
     processes: Processes,
     server: Option<ApiClient>,
+    /// When the time is over.
+    end: Option<Instant>,
     target: Target,
 }
 
 impl Waiting {
-    fn begin(options: &WaitOptions, socket: Option<PathBuf>) -> Result<Self> {
+    fn begin(options: &WaitOptions, socket: Option<PathBuf>, begun: Instant) -> Result<Self> {
         let roots = match &options.root {
             Some(root) => {
                 std::fs::read_dir(root)
@@ -133,16 +135,17 @@ impl Waiting {
         let mut reader = Reader::default();
         let processes = Processes::new(&roots, &mut reader);
         let is_named = socket.is_some();
+        let end = options.timeout.and_then(|time| begun.checked_add(time));
         // A copy of another machine's files has no server, unless one is named.
         let (server, none) = match options.root.is_none() || is_named {
             false => (None, None),
-            true => match reach::socket(socket) {
-                Ok(socket) => (Some(within(ApiClient::new(socket), options)), None),
+            true => match reach::server(socket, |server| within(server, end)) {
+                Ok((server, _socket)) => (Some(server), None),
                 Err(error) if error.is::<NoServer>() && !is_named => (None, Some(error)),
                 Err(error) => return Err(error),
             },
         };
-        let (snapshot, _silent) = asked(server.as_ref())?;
+        let (snapshot, _silent) = asked(server.as_ref(), end)?;
         let target = if let Some(pid) = options.pid {
             Target::Process(Watched::find(
                 pid,
@@ -156,7 +159,7 @@ impl Waiting {
         } else {
             // A script is not to go on because nobody could be asked.
             if let Some(error) = none
-                && ordinals(&roots, &mut reader).is_err()
+                && ordinals(&roots, &mut reader) == Err(Unread::Missing)
             {
                 return Err(error.context("nothing is known of any device: there is no driver"));
             }
@@ -167,13 +170,14 @@ impl Waiting {
             reader,
             processes,
             server,
+            end,
             target,
         })
     }
 
     /// Who holds it now.
     fn look(&mut self) -> Result<Held> {
-        let (snapshot, silent) = asked(self.server.as_ref())?;
+        let (snapshot, silent) = asked(self.server.as_ref(), self.end)?;
         let snapshot = snapshot.as_ref();
         let Self {
             roots,
@@ -212,21 +216,23 @@ impl Waiting {
 }
 
 /// A server that answers slowly does not make the wait longer.
-fn within(server: ApiClient, options: &WaitOptions) -> ApiClient {
-    // One look is always taken.
-    let time = options.timeout.map(|time| time.max(ONE_LOOK));
-    match time.and_then(|time| Instant::now().checked_add(time)) {
-        Some(end) => server.until(end),
+fn within(server: ApiClient, end: Option<Instant>) -> ApiClient {
+    match end {
+        // Also the last look, when the time is over, is one.
+        Some(end) => server.until(end.max(Instant::now() + ONE_LOOK)),
         None => server,
     }
 }
 
 /// What the server counts, or why it does not say; of one that ended meanwhile there is no account.
-fn asked(server: Option<&ApiClient>) -> Result<(Option<Snapshot>, Option<Reason>)> {
+fn asked(
+    server: Option<&ApiClient>,
+    end: Option<Instant>,
+) -> Result<(Option<Snapshot>, Option<Reason>)> {
     let Some(server) = server else {
         return Ok((None, None));
     };
-    match server.snapshot() {
+    match within(server.clone(), end).snapshot() {
         Ok(snapshot) => Ok((Some(snapshot), None)),
         Err(ApiRequestError::NotRunning { .. }) => Ok((None, None)),
         Err(ApiRequestError::Timeout { .. } | ApiRequestError::Status { code: 503, .. }) => {
@@ -250,7 +256,11 @@ fn device(
     let selector: Selector = name
         .parse()
         .map_err(|error| UsageError(format!("{error}")))?;
-    let all = chips(&devices(roots, reader).unwrap_or_default());
+    let all = match devices(roots, reader) {
+        Ok(devices) => chips(&devices),
+        Err(Unread::Missing) => Vec::new(),
+        Err(error) => bail!("the driver does not say which devices there are: {error}"),
+    };
     let chips: Vec<Chip> = all
         .iter()
         .filter(|chip| selector.means(chip))

@@ -77,7 +77,7 @@ fn a_failure_has_its_sentence_and_what_programs_ask_for() {
     let note = Note::Failed(FailedNote::fragmented(10));
     let line = object(&note);
     let sentence = "L1 is fragmented: `ttnn.linear` at model.py:57 needs 4.0 KiB in one piece in each of \
-                    64 banks; 8.0 KiB are free, but the largest free block has 2.0 KiB.";
+                    64 banks; 8.0 KiB are free, but the largest free block is 2.0 KiB.";
     assert_eq!(
         line,
         json!({

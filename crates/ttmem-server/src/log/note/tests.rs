@@ -158,7 +158,7 @@ fn single_lines() {
 fn a_failure_is_one_sentence() {
     let sentence = "⚠ [PID 7] Failed on device 3: L1 is fragmented: `ttnn.linear` at model.py:57 needs \
                     4.0 KiB in one piece in each of 64 banks; 8.0 KiB are free, but the largest free \
-                    block has 2.0 KiB.";
+                    block is 2.0 KiB.";
     let once = Note::Failed(FailedNote::fragmented(1));
     assert_eq!(text(&once), format!("{sentence}\n"));
     let often = Note::Failed(FailedNote::fragmented(100));

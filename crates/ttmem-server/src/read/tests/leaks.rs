@@ -181,6 +181,61 @@ fn metrics_and_the_line_at_the_top_have_the_figure_of_the_list() {
     assert_eq!(scraped_growth(&served), [768]);
 }
 
+/// Each time it opens its devices again, what it left behind there is given back.
+#[test]
+fn what_is_left_behind_at_every_close_does_not_pile_up() {
+    for opens_again in [true, false] {
+        let mut ledger = empty_ledger();
+        let process = joined(&mut ledger, 4001);
+        let define = |ledger: &mut Ledger, id, text: &str| {
+            let text = text.to_owned();
+            let definition = Definition::Text { id, text };
+            ledger.define(process, &definition).unwrap();
+        };
+        define(
+            &mut ledger,
+            LEAKING,
+            "ttnn::empty\n/home/ada/model.py:57 forward",
+        );
+        define(&mut ledger, TextId(7), "play");
+        for play in 0..30 {
+            let time = 1000 + play * 10;
+            if opens_again {
+                let opened = EventKind::MeshOpened { mesh: BOTH };
+                apply(&mut ledger, process, time, opened);
+            }
+            let (name, number) = (TextId(7), play);
+            apply(
+                &mut ledger,
+                process,
+                time + 1,
+                EventKind::Marked { name, number },
+            );
+            let address = n150().dram.base + 64 * play;
+            let mut kind = allocated(play, Class::Dram, address, 64);
+            if let EventKind::BufferAllocated { operation, .. } = &mut kind {
+                *operation = LEAKING;
+            }
+            apply(&mut ledger, process, time + 2, kind);
+            if opens_again || play == 29 {
+                let closed = EventKind::MeshClosed { mesh: BOTH };
+                apply(&mut ledger, process, time + 3, closed);
+            }
+        }
+        ledger.depart(process, Departure::Exited, 900_001);
+        let leaks = leaks_of(ledger);
+        let grew: Vec<_> = leaks
+            .held_at_close
+            .iter()
+            .map(|held| held.growing)
+            .collect();
+        assert_eq!(grew, [!opens_again], "{leaks:?}");
+        assert_eq!(leaks.growing.is_empty(), opens_again, "{leaks:?}");
+        // All of it was left behind, once or again and again.
+        assert_eq!(leaks.held_at_close[0].group.buffers, 30);
+    }
+}
+
 #[test]
 fn what_lay_on_closed_devices_grows_no_more() {
     let mut ledger = empty_ledger();

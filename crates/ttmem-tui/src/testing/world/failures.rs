@@ -120,7 +120,7 @@ impl World {
                 Verdict::Fragmentation,
                 format!(
                     "DRAM is fragmented: {} at {}:57 needs 16.0 MiB in one piece in each of 12 \
-                     banks; 18.1 MiB are free, but the largest free block has 9.0 MiB.",
+                     banks; 18.1 MiB are free, but the largest free block is 9.0 MiB.",
                     self.name("ttnn.linear", 0),
                     self.name("model.py", 0)
                 ),

@@ -661,7 +661,10 @@ fn running_processes_of_counters_hide_nobody_who_has_a_device_open() {
     tree.put("proc/driver/tenstorrent/0/pids", "2000000\n");
     tree.count(&region(4, 7, 77, vec![slot(41, "python", MIB)]));
     let mut sample = look(&tree);
-    let (file, person) = (sample.regions.clone().unwrap().remove(0), sample.people[&41].clone());
+    let (file, person) = (
+        sample.regions.clone().unwrap().remove(0),
+        sample.people[&41].clone(),
+    );
     let files = (0..70).map(|number| {
         let mut file = file.clone();
         file.id = number + 1;
@@ -669,8 +672,13 @@ fn running_processes_of_counters_hide_nobody_who_has_a_device_open() {
         let slot = content.region.processes[0].clone();
         let first = 1000 + 64 * i32::try_from(number).unwrap();
         let pids = first..first + 64;
-        sample.people.extend(pids.clone().map(|pid| (pid, person.clone())));
-        let slots = pids.map(|pid| ProcessFigures { pid, ..slot.clone() });
+        sample
+            .people
+            .extend(pids.clone().map(|pid| (pid, person.clone())));
+        let slots = pids.map(|pid| ProcessFigures {
+            pid,
+            ..slot.clone()
+        });
         content.region.processes = slots.collect();
         content.liveness = vec![Liveness::Alive; 64];
         file

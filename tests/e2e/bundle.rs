@@ -188,6 +188,21 @@ fn nothing_of_a_user_is_in_a_bundle_of_this_machine() {
         "{versions}"
     );
     assert!(files["checks.txt"].contains("ttnn"), "{files:#?}");
+    // A version whose builder wrote something behind it.
+    let wheel = |version: &str| {
+        let name = format!("ttnn-{version}.dist-info");
+        venv.join(site).join(name)
+    };
+    fs::rename(wheel(TOKEN), wheel(&format!("0.81.1+{NAME}"))).expect("a wheel");
+    fs::remove_file(home.archive()).expect("ours");
+    let mut command = home.command(&["doctor", "--yes", "--bundle"]);
+    command.arg(home.archive()).arg("--socket").arg(&socket);
+    let output = command.env("VIRTUAL_ENV", &venv).output();
+    assert!(output.expect("it runs").status.success());
+    let files = assert_hides(&home.archive(), HIDDEN);
+    for name in ["checks.txt", "versions.json"] {
+        assert!(files[name].contains("0.81.1+[not shown]"), "{files:#?}");
+    }
     let left = fs::read_dir(home.folder.path()).expect("a folder").count();
     assert_eq!(left, 2, "the home and the archive, and no temporary file");
 }
@@ -264,7 +279,8 @@ fn nothing_planted_in_the_files_of_a_machine_is_in_its_bundle() {
             &root,
             "proc/self/mounts",
             format!(
-                "tmpfs /dev/shm {PROJECT} rw 0 0\nh /home/{USER}/{PROJECT} hugetlbfs rw,pagesize=1G 0 0\n"
+                "tmpfs /dev/shm {PROJECT} rw 0 0\nh /mnt/{NAME} hugetlbfs rw,pagesize=1G 0 0\n\
+                 h /home/{USER}/{PROJECT} hugetlbfs rw,pagesize=1G 0 0\nh /dev/hugepages-1G hugetlbfs rw,pagesize=1G 0 0\n"
             ),
         );
         let mut region = ttmem_region(NAME);
@@ -280,6 +296,10 @@ fn nothing_planted_in_the_files_of_a_machine_is_in_its_bundle() {
         // The rest is as it was: who holds the card, and what TT-Metal counts.
         assert!(
             files["checks.txt"].contains("process 77 has 0"),
+            "{files:#?}"
+        );
+        assert!(
+            files["machine.json"].contains("/dev/hugepages-1G"),
             "{files:#?}"
         );
         assert!(

@@ -261,7 +261,8 @@ fn a_command_that_removes_files_is_bounded_and_right() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
     for id in 0..100 {
-        put(root, &format!("dev/shm/tt_device_{id}_memory"), "short");
+        let path = format!("dev/shm/tt_device_{id}_memory");
+        put(root, &path, 3_u32.to_le_bytes());
     }
     put(root, "dev/shm/other", "mine");
     let mut rounds = 0;

@@ -252,6 +252,8 @@ fn counters_that_fail_or_hang_leave_the_others() {
         let mut region = vec![0; 8576];
         region[0] = 3;
         region[32] = id;
+        // Of no chip that is here.
+        region[40] = 77;
         region[48] = id;
         put(
             driver.root.path(),

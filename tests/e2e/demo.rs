@@ -170,7 +170,10 @@ fn the_file_of_a_story_can_be_read_and_its_lines_are_those_that_reports_name() {
     assert!(output.status.success());
     let (file, _nothing) = said(&output);
     let line = file.lines().nth(20).unwrap_or_default();
-    assert!(line.contains("forgotten"), "leak.toml:21 is the leak: {line}");
+    assert!(
+        line.contains("forgotten"),
+        "leak.toml:21 is the leak: {line}"
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let own = folder.path().join("own.toml");
     std::fs::write(&own, &file).expect("written");

@@ -212,6 +212,7 @@ impl Surroundings {
             }
             let is_server = command.text.starts_with("ttmem serve");
             if is_server {
+                // Where commands look, and not where those of old programs do: others may have a server there.
                 script.push_str("export TTMEM_SOCKET=\"$XDG_RUNTIME_DIR/ttmem.sock\"\n");
             }
             // The code of the command before is there for `echo $?`.
@@ -220,6 +221,9 @@ impl Surroundings {
                 "(exit $code)\n{{\n{}\n}} >{file}.printed 2>&1\ncode=$?\necho $code >{file}.code\n",
                 command.text
             );
+            if is_server {
+                script.push_str("unset TTMEM_SOCKET\n");
+            }
             // Others, such as a Prometheus, the page waits for itself.
             if command.text.trim_end().ends_with('&') && command.text.starts_with("ttmem ") {
                 let wait = if is_server {

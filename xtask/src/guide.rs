@@ -29,8 +29,9 @@ const CHAPTERS: &str = "docs/guide";
 const LISTED: [&str; 3] = [SOURCE, CHAPTERS, "docs/adr"];
 
 /// What a block of commands may need, and why no test can give it that; nothing where this step does.
-const NEEDS: [(&str, Option<&str>); 8] = [
+const NEEDS: [(&str, Option<&str>); 9] = [
     (TTNN, None),
+    (MPIRUN, None),
     (TERMINAL, None),
     (PROMETHEUS, None),
     (
@@ -46,8 +47,10 @@ const NEEDS: [(&str, Option<&str>); 8] = [
     ("machines", Some("reaches other machines")),
 ];
 
-/// The real ttnn, with a chip that is not there; pytest and mpirun with it.
+/// The real ttnn, with a chip that is not there; pytest with it.
 const TTNN: &str = "ttnn";
+/// Starts ranks.
+const MPIRUN: &str = "mpirun";
 /// A terminal, in which a command stays until a key ends it.
 const TERMINAL: &str = "terminal";
 /// Prometheus and promtool, and the files of the repository that go with them.
@@ -257,7 +260,6 @@ impl Provided {
     fn ensure(&mut self, need: &str) -> anyhow::Result<()> {
         match need {
             TTNN if self.ttnn.is_none() => {
-                tool::MPIRUN.ensure()?;
                 let folder = SocketFolder::make()?;
                 self.ttnn = Some(Ttnn {
                     variables: ttnn::variables(folder.path())?,
@@ -269,6 +271,7 @@ impl Provided {
                 self.prometheus = Some(tool::unpacked("prometheus", "prometheus")?);
             }
             TERMINAL => tool::TMUX.ensure()?,
+            MPIRUN => tool::MPIRUN.ensure()?,
             _ => {}
         }
         Ok(())

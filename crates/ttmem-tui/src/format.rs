@@ -77,7 +77,7 @@ pub fn duration(seconds: u64) -> String {
 pub(crate) fn fine_duration(nanos: u64) -> String {
     match nanos {
         0..1_000_000 => format!("{} µs", nanos / 1000),
-        0..1_000_000_000 => format!("{} ms", nanos / 1_000_000),
+        1_000_000..1_000_000_000 => format!("{} ms", nanos / 1_000_000),
         _seconds => duration(nanos / 1_000_000_000),
     }
 }

@@ -170,6 +170,26 @@ fn the_list_names_every_story_its_boards_and_what_is_planted() {
     );
 }
 
+/// Reports name lines of a file that only the program has.
+#[test]
+fn the_file_of_a_story_can_be_read_and_its_lines_are_those_that_reports_name() {
+    let output = demo(&["--scenario", "leak", "--print"]);
+    assert!(output.status.success());
+    let (file, _nothing) = said(&output);
+    let line = file.lines().nth(20).unwrap_or_default();
+    assert!(
+        line.contains("forgotten"),
+        "leak.toml:21 is the leak: {line}"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, &file).expect("written");
+    let own = own.to_str().expect("a path in ASCII");
+    let again = demo(&["--scenario", own, "--print"]);
+    assert_eq!(said(&again).0, file);
+    assert_eq!(demo(&["--print", "--json"]).status.code(), Some(2));
+}
+
 #[test]
 fn a_story_that_there_is_not_is_a_usage_error_with_the_names() {
     let output = demo(&["--headless", "--scenario", "no-such-story"]);

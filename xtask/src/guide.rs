@@ -10,14 +10,15 @@ mod commands;
 mod links;
 mod shell;
 
-use crate::command::{build_for_tests, cargo, root, run as run_command, target_dir};
-use crate::{CannotRun, screens, tool};
+use crate::command::{build_for_tests, root, target_dir};
+use crate::server::SocketFolder;
+use crate::{CannotRun, screens, tool, ttnn};
 use anyhow::{Context, bail};
 use commands::Block;
-use shell::Surroundings;
+use shell::{Run, Surroundings};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The book's source, and in it the table of contents and the chapters.
 const SOURCE: &str = "docs";
@@ -27,33 +28,40 @@ const CHAPTERS: &str = "docs/guide";
 /// Folders whose pages have to be in the table of contents.
 const LISTED: [&str; 3] = [SOURCE, CHAPTERS, "docs/adr"];
 
-/// What a block of commands may need that a test does not have.
-const NEEDS: [(&str, &str); 8] = [
-    ("root", "changes the system"),
-    ("systemd", "has a service manager start something"),
+/// What a block of commands may need, and why no test can give it that; nothing where this step does.
+const NEEDS: [(&str, Option<&str>); 9] = [
+    (TTNN, None),
+    (MPIRUN, None),
+    (TERMINAL, None),
+    (PROMETHEUS, None),
+    (
+        "card",
+        Some("captures a trace, which ttnn cannot do without a card"),
+    ),
+    ("root", Some("changes the system")),
+    ("systemd", Some("has a service manager start something")),
     (
         "packages",
-        "installs what `cargo xtask dist` builds, which steps of their own try",
+        Some("installs what `cargo xtask dist` builds, which steps of their own try"),
     ),
-    (
-        "ttnn",
-        "runs a program of yours on ttnn, as the step `ttnn` does",
-    ),
-    ("files", "names files of yours"),
-    ("machines", "reaches other machines"),
-    (
-        "prometheus",
-        "asks a Prometheus, which the step `fleet` starts",
-    ),
-    ("browser", "serves a page until it is interrupted"),
+    ("machines", Some("reaches other machines")),
 ];
+
+/// The real ttnn, with a chip that is not there; pytest with it.
+const TTNN: &str = "ttnn";
+/// Starts ranks.
+const MPIRUN: &str = "mpirun";
+/// A terminal, in which a command stays until a key ends it.
+const TERMINAL: &str = "terminal";
+/// Prometheus and promtool, and the files of the repository that go with them.
+const PROMETHEUS: &str = "prometheus";
 
 /// Runs the commands of every page, compares the pictures, builds the book and follows its links; with pages, only runs and
 /// compares what these have.
 pub(crate) fn run(pages: &[&str]) -> anyhow::Result<()> {
     let ttmem = target_dir().join("debug/ttmem");
+    build_for_tests()?;
     if pages.is_empty() {
-        build_for_tests()?;
         let contents = read_page(&format!("{SOURCE}/{CONTENTS}"))?;
         let listed = pages_of(&contents);
         check_contents(&listed)?;
@@ -64,7 +72,6 @@ pub(crate) fn run(pages: &[&str]) -> anyhow::Result<()> {
             build_and_follow(),
         ]);
     }
-    run_command(&mut cargo(["build", "--package", "ttmem"]))?;
     let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
     run_pages(&pages, &ttmem)?;
     compare_pictures(&pages, &ttmem)
@@ -132,52 +139,155 @@ fn read_page(page: &str) -> anyhow::Result<String> {
 /// Runs the commands of some pages, each page in a home of its own, and says how many.
 fn run_pages(pages: &[String], ttmem: &Path) -> anyhow::Result<()> {
     let (mut run, mut failed) = (0, 0);
-    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    let mut provided = Provided::default();
+    let mut missing = None;
     for page in pages {
         let text = read_page(page)?;
         let blocks = commands::blocks(&text).with_context(|| page.clone())?;
-        let (meant, others): (Vec<Block<'_>>, Vec<Block<'_>>) =
-            blocks.into_iter().partition(|block| block.needs.is_none());
-        for block in &others {
-            let reason = reason(block).with_context(|| format!("{page}:{}", block.line))?;
+        let mut meant = Vec::new();
+        for block in blocks {
+            let reason = reason(&block).with_context(|| format!("{page}:{}", block.line))?;
+            let reason = match reason {
+                Some(reason) => format!("each {reason}"),
+                None => match block
+                    .needs
+                    .iter()
+                    .try_for_each(|need| provided.ensure(need))
+                {
+                    Ok(()) => {
+                        meant.push(block);
+                        continue;
+                    }
+                    Err(error) if error.is::<CannotRun>() => {
+                        let reason = format!("{error:#}");
+                        missing = Some(error);
+                        reason
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
             *left.entry(reason).or_default() += block.commands.len();
         }
-        let commands: Vec<_> = meant.iter().flat_map(|block| &block.commands).collect();
-        if commands.is_empty() {
+        if meant.iter().all(|block| block.is_file) {
             continue;
         }
-        let surroundings = Surroundings::make(ttmem)?;
-        let outcomes = surroundings.run(&commands).with_context(|| page.clone())?;
-        for (command, outcome) in commands.iter().zip(&outcomes) {
-            let next = commands.iter().find(|next| next.line > command.line);
-            if let Err(error) = outcome.judge(command, next.copied()) {
-                failed += 1;
-                println!(
-                    "FAILED {page}:{}: $ {}\n{error:#}\n",
-                    command.line, command.text
-                );
-            }
-        }
-        println!("{page}: {} commands", outcomes.len());
-        run += outcomes.len();
+        failed += run_page(page, &meant, &provided, ttmem)?;
+        let commands = meant.iter().filter(|block| !block.is_file);
+        let commands: usize = commands.map(|block| block.commands.len()).sum();
+        println!("{page}: {commands} commands");
+        run += commands;
     }
     println!("commands: {run} were run");
     for (reason, count) in left {
-        println!("commands: {count} were not, because each {reason}");
+        println!("commands: {count} were not: {reason}");
     }
     if failed > 0 {
         bail!("{failed} commands of the guide do not do what it says; see the lines with FAILED");
     }
-    Ok(())
+    missing.map_or(Ok(()), Err)
 }
 
-/// Why a block is not run.
-fn reason(block: &Block<'_>) -> anyhow::Result<&'static str> {
-    let needs = block.needs.unwrap_or_default();
-    let found = NEEDS.iter().find(|(name, _reason)| *name == needs);
-    let known = NEEDS.map(|(name, _reason)| name).join(", ");
-    let (_name, reason) = found.with_context(|| format!("needs={needs} is none of {known}"))?;
-    Ok(reason)
+/// Runs the blocks of a page, and says how many of their commands do not do what it says.
+fn run_page(
+    page: &str,
+    blocks: &[Block<'_>],
+    provided: &Provided,
+    ttmem: &Path,
+) -> anyhow::Result<usize> {
+    let needs = |need: &str| blocks.iter().any(|block| block.needs.contains(&need));
+    let runs = blocks.iter().flat_map(|block| {
+        let in_terminal = block.needs.contains(&TERMINAL);
+        let run = move |command| Run {
+            command,
+            in_terminal,
+        };
+        block.commands.iter().map(run)
+    });
+    let runs: Vec<Run<'_>> = runs.collect();
+    let mut variables = Vec::new();
+    if let Some(ttnn) = provided.ttnn.as_ref().filter(|_ttnn| needs(TTNN)) {
+        variables.extend_from_slice(&ttnn.variables);
+    }
+    if let Some(prometheus) = provided
+        .prometheus
+        .as_ref()
+        .filter(|_path| needs(PROMETHEUS))
+    {
+        let path = tool::path_with(prometheus);
+        variables.push(("PATH".to_owned(), path.to_string_lossy().into_owned()));
+    }
+    let surroundings = Surroundings::make(ttmem, &variables)?;
+    if needs(PROMETHEUS) {
+        surroundings.link("deploy")?;
+    }
+    let outcomes = surroundings.run(&runs).with_context(|| page.to_owned())?;
+    let mut failed = 0;
+    for (number, outcome) in outcomes.iter().enumerate() {
+        let command = runs[number].command;
+        let next = runs.get(number + 1).map(|next| next.command);
+        if let Err(error) = outcome.judge(command, next) {
+            failed += 1;
+            println!(
+                "FAILED {page}:{}: $ {}\n{error:#}\n",
+                command.line, command.text
+            );
+        }
+    }
+    Ok(failed)
+}
+
+/// What pages were given so far.
+#[derive(Debug, Default)]
+struct Provided {
+    ttnn: Option<Ttnn>,
+    /// The path of the program.
+    prometheus: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Ttnn {
+    variables: Vec<(String, String)>,
+    /// Has the description of the chip, which goes with it.
+    _folder: SocketFolder,
+}
+
+impl Provided {
+    /// Has what a block needs.
+    ///
+    /// # Errors
+    /// Where it cannot be had here, [`CannotRun`].
+    fn ensure(&mut self, need: &str) -> anyhow::Result<()> {
+        match need {
+            TTNN if self.ttnn.is_none() => {
+                let folder = SocketFolder::make()?;
+                self.ttnn = Some(Ttnn {
+                    variables: ttnn::variables(folder.path())?,
+                    _folder: folder,
+                });
+            }
+            PROMETHEUS if self.prometheus.is_none() => {
+                tool::unpacked("promtool", "prometheus")?;
+                self.prometheus = Some(tool::unpacked("prometheus", "prometheus")?);
+            }
+            TERMINAL => tool::TMUX.ensure()?,
+            MPIRUN => tool::MPIRUN.ensure()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Why a block is not run; nothing if it is.
+fn reason(block: &Block<'_>) -> anyhow::Result<Option<&'static str>> {
+    let mut found = None;
+    for needs in &block.needs {
+        let need = NEEDS.iter().find(|(name, _reason)| name == needs);
+        let known = NEEDS.map(|(name, _reason)| name).join(", ");
+        let (_name, reason) = need.with_context(|| format!("needs={needs} is none of {known}"))?;
+        found = found.or(*reason);
+    }
+    Ok(found)
 }
 
 fn compare_pictures(pages: &[String], ttmem: &Path) -> anyhow::Result<()> {
@@ -220,10 +330,7 @@ mod tests {
         for page in &listed {
             let text = read_page(page).expect("the page is there");
             for block in commands::blocks(&text).expect(page) {
-                assert!(
-                    block.needs.is_none() || reason(&block).is_ok(),
-                    "{page}: {block:?}"
-                );
+                assert!(reason(&block).is_ok(), "{page}: {block:?}");
             }
         }
     }
@@ -238,6 +345,18 @@ mod tests {
         for checks in [[missing(), failing()], [failing(), missing()]] {
             assert_eq!(all_of(checks).expect_err("one failed").to_string(), "wrong");
         }
+    }
+
+    #[test]
+    fn one_need_that_cannot_be_met_is_enough() {
+        let blocks = |needs: &str| format!("```sh needs={needs}\ntrue\n```\n");
+        let why = |needs: &str| {
+            let page = blocks(needs);
+            let found = commands::blocks(&page).expect("it can be read");
+            reason(&found[0]).expect("it is known")
+        };
+        assert_eq!(why("ttnn,terminal"), None);
+        assert!(why("ttnn,root").is_some());
     }
 
     #[test]

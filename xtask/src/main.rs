@@ -94,6 +94,8 @@ other:
                               those named
   ttnn-pictures               runs a notebook on the real ttnn and takes pictures of what it shows into
                               target/notebook; one of them goes into docs/pictures
+  ttnn-shell                  a shell in which `python` has the real ttnn with one chip that is not there, to try the
+                              programs of the guide
   web                         builds the page into web/dist, which the server embeds when it is built next; needs
                               Node.js
 ";
@@ -159,6 +161,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["ttnn-bench"] => ttnn::bench(),
         ["ttnn-reports"] => ttnn::reports(),
         ["ttnn-pictures"] => ttnn::pictures(),
+        ["ttnn-shell"] => ttnn::shell(),
         ["ttnn-matrix", wheels @ ..] => ttnn::run_matrix(wheels),
         ["web"] => web::build(),
         ["web-test"] => web::test(),

@@ -205,6 +205,9 @@ fn lasting(line: &str, is_moving: bool) -> String {
         if !is_moving && is_figure(at) {
             return words[at].to_owned();
         }
+        if at > 0 && ["µs", "ms"].contains(&words[at]) {
+            return "s".to_owned();
+        }
         let mut mask = words[at].replace(|sign: char| sign.is_ascii_digit(), "#");
         while mask.contains("##") {
             mask = mask.replace("##", "#");
@@ -351,7 +354,7 @@ mod tests {
     fn a_picture_is_current_if_only_times_pids_and_ages_differ() {
         let draw = |screen: &str| picture::draw(screen, 60, picture::Background::Light);
         let old = draw("1 Overview\npid 20290 · 64.0 KiB at 0x15e000 · 0 s ago\n06:12:42 UTC");
-        let later = draw("1 Overview\npid 7 · 64.0 KiB at 0x15e000 · 17 s ago\n23:59:00 UTC");
+        let later = draw("1 Overview\npid 7 · 64.0 KiB at 0x15e000 · 17 ms ago\n23:59:00 UTC");
         assert_eq!(difference(&old, &later, false), None);
         for other in ["65.0 KiB", "64.0 MiB"] {
             let other = draw(&format!(

@@ -154,6 +154,42 @@ pub(crate) fn run_packaged(wheel: &Path, mut pip: Command) -> anyhow::Result<()>
     run_harness_of(&tools, |harness| harness.arg("run").arg(programs()))
 }
 
+/// The variables of a shell in which `python` has the real ttnn, with one chip that is not there, described in a folder. What is
+/// built for tests has to be there.
+///
+/// # Errors
+/// Where there is no Python for ttnn, [`CannotRun`].
+pub(crate) fn variables(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let mut harness = program(target_dir().join("debug/ttmem-ttnn"));
+    harness.arg("variables").arg(root().join("python"));
+    let output = harness.arg(folder).stdin(Stdio::null()).output();
+    let output = output.context("cannot start ttmem-ttnn")?;
+    provisioned(&output)?;
+    let printed = String::from_utf8(output.stdout).context("paths are text")?;
+    let pairs = printed.lines().filter_map(|line| line.split_once('='));
+    Ok(pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect())
+}
+
+/// A shell for whoever wants to try a program on the real ttnn without a card.
+pub(crate) fn shell() -> anyhow::Result<()> {
+    build_for_tests()?;
+    let folder = target_dir().join("ttnn-shell");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut shell = Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
+    shell.envs(variables(&folder)?);
+    // With our program before any that is installed.
+    let path = shell.get_envs().find(|(name, _value)| *name == "PATH");
+    let path = path.and_then(|(_name, value)| value).unwrap_or_default();
+    let built = std::iter::once(target_dir().join("debug"));
+    let path = std::env::join_paths(built.chain(std::env::split_paths(path)))?;
+    shell.env("PATH", path);
+    // Its code is that of the last command in it.
+    let _code = shell.status().context("cannot start a shell")?;
+    Ok(())
+}
+
 /// Makes ttnn ready, and runs the harness of a profile with some words.
 fn run_harness(
     profile: &str,

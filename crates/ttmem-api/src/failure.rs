@@ -107,7 +107,7 @@ pub struct Clash {
     pub met: StorageLimit,
     /// The program's number.
     pub program: Option<u64>,
-    /// The cores, as the runtime writes them.
+    /// The cores, as current runtimes write them: `[0-0 - 7-7]`.
     pub cores: Option<String>,
     /// Where the storage begins.
     pub storage_start: Option<u64>,

@@ -386,8 +386,22 @@ impl Data {
 
     /// Seconds since a time of the server's clock; 0 of one that lies ahead.
     pub(crate) fn age_seconds(&self, time: Timestamp) -> Option<u64> {
+        Some(self.age_nanos(time)? / 1_000_000_000)
+    }
+
+    /// How long ago that was: finer than a second where it does not change while somebody reads it.
+    pub(crate) fn age(&self, time: Timestamp) -> Option<String> {
+        let nanos = self.age_nanos(time)?;
+        Some(if self.is_recorded() {
+            format::fine_duration(nanos)
+        } else {
+            format::duration(nanos / 1_000_000_000)
+        })
+    }
+
+    fn age_nanos(&self, time: Timestamp) -> Option<u64> {
         let now = self.time()?.unix_nanos();
-        Some(now.saturating_sub(time.unix_nanos()) / 1_000_000_000)
+        Some(now.saturating_sub(time.unix_nanos()))
     }
 
     /// What the moment that is shown is called: now, or its time of day.

@@ -1,6 +1,6 @@
 //! A failure and why it happened, as lines of text: for reports and for the terminal view alike.
 
-use crate::format::{bytes, count, counted, duration, ids};
+use crate::format::{bytes, count, counted, fine_duration, ids};
 use crate::labels::HIDDEN;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Column, Table};
@@ -344,5 +344,5 @@ fn group_age(group: &HolderGroup, now: Option<Timestamp>) -> String {
     let (Some(since), Some(now)) = (group.owner.since, now) else {
         return "-".to_owned();
     };
-    duration(now.unix_nanos().saturating_sub(since.unix_nanos()) / 1_000_000_000)
+    fine_duration(now.unix_nanos().saturating_sub(since.unix_nanos()))
 }

@@ -72,6 +72,16 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
+/// How long something had been there at a moment that stands still: what a program does within a second has its parts of one.
+#[must_use]
+pub(crate) fn fine_duration(nanos: u64) -> String {
+    match nanos {
+        0..1_000_000 => format!("{} µs", nanos / 1000),
+        1_000_000..1_000_000_000 => format!("{} ms", nanos / 1_000_000),
+        _seconds => duration(nanos / 1_000_000_000),
+    }
+}
+
 /// A duration in its two largest units, in few characters: `59s`, `12m 5s`, `3h 12m`, `2d 3h`.
 pub(crate) fn short_duration(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
@@ -163,6 +173,9 @@ mod tests {
         assert_eq!(duration(61), "1 min 1 s");
         assert_eq!(duration(11_520), "3 h 12 min");
         assert_eq!(duration(90_000), "1 d 1 h");
+        assert_eq!(fine_duration(84_214), "84 µs");
+        assert_eq!(fine_duration(999_999_999), "999 ms");
+        assert_eq!(fine_duration(61_900_000_000), "1 min 1 s");
         let day = 86_400_000_000_000;
         let now = Timestamp::from_unix_nanos(day + 5_000_000_000);
         assert_eq!(time_near(Timestamp::from_unix_nanos(day), now), "00:00:00");

@@ -580,11 +580,18 @@ pub(crate) struct DemoOptions {
     #[arg(skip)]
     pub(crate) look: Look,
 
+    /// Print the file of the scenario, whose lines views and reports name, and play nothing.
+    #[arg(
+        long,
+        conflicts_with_all = ["board", "seed", "speed", "headless", "json", "http", "record"]
+    )]
+    pub(crate) print: bool,
+
     /// List what there is to play.
     #[arg(
         long,
         conflicts_with_all = [
-            "scenario", "board", "seed", "speed", "headless", "json", "http", "record",
+            "scenario", "print", "board", "seed", "speed", "headless", "json", "http", "record",
         ]
     )]
     pub(crate) list: bool,

@@ -26,6 +26,7 @@ pub(crate) struct ChosenScenario {
     scenario: Arc<Scenario>,
     /// How it was asked for: another process finds the same one by it.
     asked: String,
+    text: Arc<str>,
 }
 
 impl ChosenScenario {
@@ -36,6 +37,11 @@ impl ChosenScenario {
     /// Its name, or its file, as it was asked for.
     pub(crate) fn asked(&self) -> &str {
         &self.asked
+    }
+
+    /// Its file, whose lines stand for lines of Python.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// The board it is played on: the one that was asked for, or its own.
@@ -56,14 +62,18 @@ impl ChosenScenario {
 
 /// The scenario of that name, or in that file.
 pub(crate) fn parse(asked: &str) -> Result<ChosenScenario, String> {
-    let scenario = match Scenario::find(asked) {
-        Some(built_in) => built_in.scenario().map_err(|error| error.to_string())?,
-        None if is_path(asked) => read(Path::new(asked))?,
+    let (scenario, text) = match Scenario::find(asked) {
+        Some(built_in) => (built_in.scenario(), Arc::from(built_in.text)),
+        None if is_path(asked) => {
+            let text = read(Path::new(asked))?;
+            (Scenario::from_text(asked, &text), Arc::from(text))
+        }
         None => return Err(unknown()),
     };
     Ok(ChosenScenario {
-        scenario: Arc::new(scenario),
+        scenario: Arc::new(scenario.map_err(|error| error.to_string())?),
         asked: asked.to_owned(),
+        text,
     })
 }
 
@@ -140,7 +150,7 @@ fn is_path(asked: &str) -> bool {
     asked.contains('/') || asked.ends_with(".toml") || Path::new(asked).is_file()
 }
 
-fn read(path: &Path) -> Result<Scenario, String> {
+fn read(path: &Path) -> Result<String, String> {
     let name = path.display().to_string();
     let cannot = |error| format!("cannot read {name}: {error}");
     let mut text = String::new();
@@ -150,7 +160,7 @@ fn read(path: &Path) -> Result<Scenario, String> {
     if u64::try_from(text.len()).is_ok_and(|bytes| bytes > MAX_FILE_BYTES) {
         return Err(format!("{name} is too large for a scenario"));
     }
-    Scenario::from_text(&name, &text).map_err(|error| error.to_string())
+    Ok(text)
 }
 
 fn unknown() -> String {

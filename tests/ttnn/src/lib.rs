@@ -11,7 +11,8 @@
 //! boards from our catalogue, [`server`] starts the server, [`programs`] knows what runs
 //! where, and [`session`] runs it; what all runs of programs share is `process`. [`behaviour`] runs
 //! programs twice, plain and under `ttmem run`, and compares what became of them, [`unharmed`] so
-//! many requests. [`reports`] has the reports of programs that fail, for the manual. [`matrix`] tries every release in [`wheels`].
+//! many requests. [`reports`] has the reports of programs that fail, for the manual, and [`surroundings`] what a shell
+//! needs to run programs that the manual has. [`matrix`] tries every release in [`wheels`].
 
 pub mod behaviour;
 pub mod descriptor;
@@ -25,5 +26,6 @@ pub mod python;
 pub mod reports;
 pub mod server;
 pub mod session;
+pub mod surroundings;
 pub mod unharmed;
 pub mod wheels;

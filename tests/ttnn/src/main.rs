@@ -3,6 +3,9 @@
 //! * `ttmem-ttnn provision` makes ttnn ready to run. Where there is no Python that ttnn has
 //!   wheels for, or none that makes virtual environments, it says so and ends with 77, the
 //!   exit code of a test that was skipped.
+//! * `ttmem-ttnn variables PACKAGE FOLDER` prints `NAME=VALUE` lines: what a shell needs so that `python`, `pytest` and
+//!   `mpirun` run programs on the real ttnn with one chip that is not there, whose description it puts into FOLDER, and with
+//!   our package, which is in the folder PACKAGE.
 //! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM | BEHAVIOUR | unharmed]...` runs the Python programs
 //!   of a folder, or those named, on all boards, or those named; behaviours: all, or those named;
 //!   and some of the requests of `unharmed`.
@@ -34,6 +37,7 @@ use harness::programs::{BENCH_BOARD, BENCHES, Selection};
 use harness::provision::{MissingPython, TtnnEnvironment, cache_folder, provision};
 use harness::reports;
 use harness::session::Session;
+use harness::surroundings;
 use harness::unharmed;
 use harness::wheels::{NEWEST, OLDER, WheelVersion};
 
@@ -75,6 +79,14 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             println!("ttnn is ready: {}", ttnn.python.display());
             Ok(())
         }
+        ["variables", package, folder] => {
+            let (ttnn, package) = (provisioned(&tools)?, Path::new(package));
+            let variables = surroundings::variables(&ttnn, &tools, package, Path::new(folder))?;
+            for (name, value) in variables {
+                println!("{name}={value}");
+            }
+            Ok(())
+        }
         ["run", programs, words @ ..] => {
             let session = session(&tools, Path::new(programs))?;
             let (behaviours, mut others) = behaviour::select(words);
@@ -113,7 +125,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             run_matrix(&tools, Path::new(programs), Path::new(page), wheels)
         }
         _ => bail!(
-            "usage: ttmem-ttnn provision | ttmem-ttnn run FOLDER [WORD]... \
+            "usage: ttmem-ttnn provision | ttmem-ttnn variables PACKAGE FOLDER | ttmem-ttnn run FOLDER [WORD]... \
              | ttmem-ttnn unharmed FOLDER [VERSION]... | ttmem-ttnn reports FOLDER MANUAL | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
         ),
     }

@@ -22,6 +22,14 @@ const LINES_OF_FAILURE: usize = 40;
 /// Settings of the user that would reach ttnn or the attach library.
 const OTHERS_SETTINGS: [&str; 5] = ["TTMEM_", "TT_", "TTNN_", "PYTHON", "LD_PRELOAD"];
 
+/// What every program in Python gets.
+pub(crate) const QUIET: [(&str, &str); 2] = [
+    // The programs lie in the repository: no compiled copies beside them.
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    // Without this ttnn begins its output with its whole configuration.
+    ("LOGURU_LEVEL", "WARNING"),
+];
+
 /// A program that was ended because it did not end.
 #[derive(Debug, Error)]
 #[error("{program} has not ended after {} s\n{output}", PATIENCE.as_secs())]
@@ -43,11 +51,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
             command.env_remove(&name);
         }
     }
-    command
-        // The programs lie in the repository: no compiled copies beside them.
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        // Without this ttnn begins its output with its whole configuration.
-        .env("LOGURU_LEVEL", "WARNING");
+    command.envs(QUIET);
     command
 }
 

@@ -13,7 +13,8 @@
 //! In a block `console`, a line with `$ ` is a command, lines with `> ` behind it belong to it, and the rest is output: all of
 //! it, in this order. `…` stands for any text within a line, and alone in a line for any lines. A command without
 //! output may print anything. In a block `sh` every line is a command, and output is not shown. `needs=NAME` behind the
-//! language says why a block cannot be run by a test. Does no I/O.
+//! language, or several names between commas, says what a block needs besides a shell. A block of any other language with the
+//! name of a file behind it, as `python model.py`, is that file, for the commands below it. Does no I/O.
 
 use anyhow::bail;
 
@@ -24,7 +25,9 @@ const ANYTHING: &str = "…";
 #[derive(Debug)]
 pub(super) struct Block<'p> {
     pub(super) line: usize,
-    pub(super) needs: Option<&'p str>,
+    pub(super) needs: Vec<&'p str>,
+    /// It is a file, which its only command writes.
+    pub(super) is_file: bool,
     pub(super) commands: Vec<Command<'p>>,
 }
 
@@ -51,19 +54,27 @@ pub(super) fn blocks(page: &str) -> anyhow::Result<Vec<Block<'_>>> {
             .map(|(number, line)| (number + 1, line))
             .collect();
         let mut words = info.split_whitespace();
-        let commands = match words.next() {
-            Some("console") => console(&body)?,
-            Some("sh") => script(&body),
+        let (language, more) = (words.next(), words.next());
+        let mut is_file = false;
+        let commands = match (language, more) {
+            (Some("console"), _) => console(&body)?,
+            (Some("sh"), _) => script(&body),
+            (Some(_other), Some(name)) => {
+                is_file = true;
+                vec![file(number + 1, name, &body)]
+            }
             _ => continue,
         };
-        let needs = match words.next().map(|word| word.strip_prefix("needs=")) {
-            None => None,
-            Some(Some(needs)) => Some(needs),
+        let needs = match more.map(|word| word.strip_prefix("needs=")) {
+            None => Vec::new(),
+            Some(_name) if is_file => Vec::new(),
+            Some(Some(needs)) => needs.split(',').collect(),
             Some(None) => bail!("line {}: {info:?} is not LANGUAGE needs=NAME", number + 1),
         };
         blocks.push(Block {
             line: number + 1,
             needs,
+            is_file,
             commands,
         });
     }
@@ -100,6 +111,21 @@ fn console<'p>(body: &[(usize, &'p str)]) -> anyhow::Result<Vec<Command<'p>>> {
         }
     }
     Ok(commands)
+}
+
+/// What writes a file that a page shows.
+fn file<'p>(line: usize, name: &str, body: &[(usize, &'p str)]) -> Command<'p> {
+    let mut text = format!("cat > {name} <<'END OF THE FILE'\n");
+    for (_number, line) in body {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push_str("END OF THE FILE");
+    Command {
+        line,
+        text,
+        output: Vec::new(),
+    }
 }
 
 fn script<'p>(body: &[(usize, &'p str)]) -> Vec<Command<'p>> {
@@ -163,7 +189,7 @@ mod tests {
 
     #[test]
     fn blocks_have_commands_with_their_output() {
-        let page = "# P\n```text\n$ no\n```\n```console\n$ a \\\n>   b\none\n\ntwo\n\n$ c\n```\n```sh needs=root\n# why\nd \\\n  e\nf # g\n```\n";
+        let page = "# P\n```text\n$ no\n```\n```console\n$ a \\\n>   b\none\n\ntwo\n\n$ c\n```\n```sh needs=root,card\n# why\nd \\\n  e\nf # g\n```\n";
         let found = blocks(page).expect("it is well formed");
         let [first, second] = found.as_slice() else {
             panic!("{found:?}");
@@ -173,7 +199,7 @@ mod tests {
             text: text.to_owned(),
             output: output.to_vec(),
         };
-        assert_eq!((first.line, first.needs), (5, None));
+        assert_eq!((first.line, first.needs.as_slice()), (5, &[][..]));
         assert_eq!(
             first.commands,
             [
@@ -181,11 +207,26 @@ mod tests {
                 command(12, "c", &[])
             ]
         );
-        assert_eq!((second.line, second.needs), (14, Some("root")));
+        assert_eq!(
+            (second.line, second.needs.as_slice()),
+            (14, &["root", "card"][..])
+        );
         assert_eq!(
             second.commands,
             [command(16, "d \\\n  e", &[]), command(18, "f # g", &[])]
         );
+    }
+
+    #[test]
+    fn a_block_with_the_name_of_a_file_is_that_file() {
+        let page = "```python\nno\n```\n```python model.py\nimport ttnn\n\n$x\n```\n";
+        let found = blocks(page).expect("it is well formed");
+        let [block] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert!(block.is_file && block.needs.is_empty());
+        let written = "cat > model.py <<'END OF THE FILE'\nimport ttnn\n\n$x\nEND OF THE FILE";
+        assert_eq!(block.commands[0].text, written);
     }
 
     #[test]

@@ -27,11 +27,12 @@ impl Terminal {
         let terminal = Self {
             folder: SocketFolder::make()?,
         };
-        // By its name, as a user starts it: the view shows commands.
+        // By its name, as a user starts it: the view shows commands. What only prints something has ended by the time it is looked at.
         let folder = ttmem.parent().unwrap_or(ttmem).display();
         let command = format!(
-            "PATH='{folder}':\"$PATH\" exec env {variables} ttmem {}",
-            screen.arguments
+            "PATH='{folder}':\"$PATH\" env {variables} ttmem {}; exec sleep {}",
+            screen.arguments,
+            2 * PATIENCE.as_secs()
         );
         let mut start = terminal.tmux();
         start.args(["new-session", "-d", "-s", "screen"]);

@@ -153,7 +153,7 @@ pub(super) const SHAPES: &[(&str, Reading)] = &[
                 .zip(values.number(Field::Height));
             Some(Failure::OutsideGrid {
                 program: values.number(Field::Program),
-                cores: values.text(Field::Cores).map(one_line),
+                cores: values.text(Field::Cores).map(cores_text),
                 grid,
             })
         },
@@ -237,7 +237,7 @@ fn storage(values: &Values, storage: StorageKind, met: StorageLimit) -> Option<F
         storage,
         met,
         program: values.number(Field::Program),
-        cores: values.text(Field::Cores).map(one_line),
+        cores: values.text(Field::Cores).map(cores_text),
         start: None,
         end: values.number(Field::End)?,
         limit: values.number(Field::Limit)?,
@@ -261,7 +261,23 @@ fn captured_dram(values: &Values) -> Option<Failure> {
     }))
 }
 
-/// Cores that were wrapped with their message.
-fn one_line(cores: &str) -> String {
-    cores.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Cores that were wrapped with their message, in the form of current messages: older ones have `(x=0,y=7)` for `0-7`.
+fn cores_text(cores: &str) -> String {
+    let line = cores.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line.as_str();
+    while let Some((before, behind)) = rest.split_once("(x=") {
+        text.push_str(before);
+        let core = behind.split_once(')').and_then(|(core, after)| {
+            let (x, y) = core.split_once(",y=")?;
+            Some((x.parse::<u16>().ok()?, y.parse::<u16>().ok()?, after))
+        });
+        let Some((x, y, after)) = core else {
+            return line;
+        };
+        text.push_str(&format!("{x}-{y}"));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
 }

@@ -328,7 +328,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::L1Buffer,
             Some(453),
-            "[(x=0,y=0) - (x=4,y=0)]",
+            "[0-0 - 4-0]",
             31_776,
         ),
         (
@@ -347,7 +347,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::L1Buffer,
             Some(4),
-            "(x=1,y=2)",
+            "1-2",
             167_552,
         ),
         (
@@ -356,7 +356,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::L1Buffer,
             Some(4),
-            "(x=1,y=2)",
+            "1-2",
             1,
         ),
         (
@@ -385,7 +385,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::EndOfL1,
             None,
-            "[(x=0,y=0) - (x=7,y=2)]",
+            "[0-0 - 7-2]",
             255_136,
         ),
         (
@@ -402,7 +402,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::EndOfL1,
             None,
-            "(x=0,y=0)",
+            "0-0",
             51_424,
         ),
         (
@@ -410,7 +410,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::EndOfL1,
             None,
-            "(x=0,y=0)",
+            "0-0",
             1024,
         ),
         (
@@ -419,7 +419,7 @@ fn clashes_of_every_version() {
             circular,
             StorageLimit::EndOfL1,
             None,
-            "(x=0,y=0)",
+            "0-0",
             51_424,
         ),
     ] {
@@ -647,7 +647,7 @@ fn values_below_their_message() {
                  range {}. L1 buffer allocated at {} and static circular buffer region ends at {}\n\
                  E   4\nE   [(x=0,y=0) - (x=11,y=7)]\nE   267584\nE   435136\n";
     let clash = only(clash).clash.unwrap();
-    assert_eq!(clash.cores.as_deref(), Some("[(x=0,y=0) - (x=11,y=7)]"));
+    assert_eq!(clash.cores.as_deref(), Some("[0-0 - 11-7]"));
     assert_eq!((clash.program, clash.overlap_bytes), (Some(4), 167_552));
     // The source code of the runtime is no failure.
     let code = "\"Out of Memory: Not enough space to allocate {} B {} buffer across {} banks, where \

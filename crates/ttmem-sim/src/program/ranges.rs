@@ -91,7 +91,7 @@ impl fmt::Display for CoreRanges {
     }
 }
 
-/// A range as the runtime prints it: `[(x=0,y=0) - (x=7,y=7)]`.
+/// A range as the runtime prints it: `[0-0 - 7-7]`.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeText(pub CoreRange);
 
@@ -103,13 +103,13 @@ impl fmt::Display for RangeText {
     }
 }
 
-/// A core as the runtime prints it: `(x=0,y=7)`.
+/// A core as the runtime prints it: `0-7`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoreText(pub(super) u16, pub(super) u16);
 
 impl fmt::Display for CoreText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "(x={},y={})", self.0, self.1)
+        write!(f, "{}-{}", self.0, self.1)
     }
 }
 
@@ -133,14 +133,8 @@ mod tests {
 
     #[test]
     fn a_single_range_and_the_empty_set_print_as_the_runtime_does() {
-        assert_eq!(
-            RangeText(CoreRange::grid(8, 8)).to_string(),
-            "[(x=0,y=0) - (x=7,y=7)]"
-        );
-        assert_eq!(
-            CoreRanges::grid(8, 8).to_string(),
-            "{[(x=0,y=0) - (x=7,y=7)]}"
-        );
+        assert_eq!(RangeText(CoreRange::grid(8, 8)).to_string(), "[0-0 - 7-7]");
+        assert_eq!(CoreRanges::grid(8, 8).to_string(), "{[0-0 - 7-7]}");
         assert_eq!(CoreRanges::default().to_string(), "{}");
     }
 
@@ -155,10 +149,7 @@ mod tests {
     fn what_cannot_merge_is_cut_by_rows_and_ordered_by_column() {
         // A full top row and a single core below its right end, given in the other order.
         let ranges = CoreRanges::from_ranges([range(0, 1, 4, 1), range(0, 0, 7, 0)]).unwrap();
-        assert_eq!(
-            ranges.to_string(),
-            "{[(x=0,y=0) - (x=7,y=0)], [(x=0,y=1) - (x=4,y=1)]}"
-        );
+        assert_eq!(ranges.to_string(), "{[0-0 - 7-0], [0-1 - 4-1]}");
         let columns = CoreRanges::from_ranges([range(5, 0, 5, 0), range(2, 3, 2, 4)]).unwrap();
         assert_eq!(
             columns.iter().collect::<Vec<_>>(),

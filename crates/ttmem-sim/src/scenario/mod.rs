@@ -25,7 +25,8 @@ pub use script::Scenario;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
     pub name: &'static str,
-    text: &'static str,
+    /// The file: what is played names its lines.
+    pub text: &'static str,
 }
 
 macro_rules! built_in {

@@ -32,8 +32,8 @@ pub(super) const fn class_ink(class: MemoryClass) -> Ink {
 }
 
 pub(super) fn age(time: Option<Timestamp>, data: &Data, theme: Theme) -> String {
-    let seconds = time.and_then(|time| data.age_seconds(time));
-    seconds.map_or_else(|| theme.unknown().to_owned(), crate::format::duration)
+    let age = time.and_then(|time| data.age(time));
+    age.unwrap_or_else(|| theme.unknown().to_owned())
 }
 
 pub(super) fn known<T: ToString>(value: Option<T>, theme: Theme) -> String {

@@ -42,6 +42,11 @@ pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
         output.print(&render::scenarios(&scenarios::list(), screen))?;
         return Ok(output.finish()?);
     }
+    if options.print {
+        let mut output = Output::stdout();
+        output.print(options.play.scenario.text())?;
+        return Ok(output.finish()?);
+    }
     let live = !options.headless && !options.json && terminal_obstacle().is_none();
     let is_watched = live || options.http.is_some();
     let play = PlayOptions {

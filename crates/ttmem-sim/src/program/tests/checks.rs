@@ -24,7 +24,7 @@ fn circular_buffers_that_meet_an_l1_buffer() {
     assert_eq!(
         clash.to_string(),
         "Statically allocated circular buffers in program 7 clash with L1 buffers on core range \
-         [(x=0,y=0) - (x=7,y=7)]. L1 buffer allocated at 109919 and static circular buffer region \
+         [0-0 - 7-7]. L1 buffer allocated at 109919 and static circular buffer region \
          ends at 109920"
     );
     let tracked = (ClashKind::L1Buffer, range(0, 0, 7, 7), 109_920, 109_919);
@@ -40,7 +40,7 @@ fn circular_buffers_that_outgrow_l1() {
     let beyond = program.check_region(L1, Some(0), GRID).unwrap_err();
     assert_eq!(
         beyond.to_string(),
-        "Statically allocated circular buffers on core range [(x=1,y=2) - (x=3,y=4)] grow to \
+        "Statically allocated circular buffers on core range [1-2 - 3-4] grow to \
          1499137 B which is beyond max L1 size of 1499136 B"
     );
     let tracked = (ClashKind::BeyondL1, range(1, 2, 3, 4), L1 + 1, L1);
@@ -54,7 +54,7 @@ fn circular_buffers_outside_the_compute_grid() {
     let outside = program.check_region(L1, None, GRID).unwrap_err();
     assert_eq!(
         outside.to_string(),
-        "Circular buffer core range [(x=0,y=8) - (x=7,y=8)] in program 7 exceeds device compute \
+        "Circular buffer core range [0-8 - 7-8] in program 7 exceeds device compute \
          grid (8x8) and is not entirely on cores claimed via ServiceCoreManager"
     );
     let tracked = (ClashKind::OutsideGrid, range(0, 8, 7, 8), 109_920, L1);
@@ -70,12 +70,12 @@ fn dataflow_buffers_have_the_same_texts_with_their_own_name() {
     assert_eq!(
         text(program.check_region(L1, Some(150_000), GRID)),
         "Statically allocated dataflow buffers in program 7 clash with L1 buffers on core range \
-         [(x=0,y=0) - (x=7,y=7)]. L1 buffer allocated at 150000 and static dataflow buffer region \
+         [0-0 - 7-7]. L1 buffer allocated at 150000 and static dataflow buffer region \
          ends at 171360"
     );
     assert_eq!(
         text(program.check_region(150_000, None, GRID)),
-        "Statically allocated dataflow buffers on core range [(x=0,y=0) - (x=7,y=7)] grow to \
+        "Statically allocated dataflow buffers on core range [0-0 - 7-7] grow to \
          171360 B which is beyond max L1 size of 150000 B"
     );
 }

@@ -89,7 +89,7 @@ fn two_kernels_cannot_share_a_processor() {
     let second = KernelSpec::reader("second.cpp", cores(3, 2, 5, 5));
     assert_eq!(
         text(program.add_kernel(second)),
-        "Core Overlap Between (\"first\") and new kernel (\"second\") at (x=3,y=2)"
+        "Core Overlap Between (\"first\") and new kernel (\"second\") at 3-2"
     );
     let beside = KernelSpec::reader("second.cpp", cores(4, 0, 5, 5));
     assert_eq!(program.add_kernel(beside), Ok(1));

@@ -180,7 +180,7 @@ fn a_core_has_sixteen_semaphores_numbered_from_the_lowest_free() {
     }
     assert_eq!(
         text(program.add_semaphore(tensix, cores(0, 2, 3, 3))),
-        "Cannot add semaphore on core (x=0,y=2). Max number of semaphores (16) reached!"
+        "Cannot add semaphore on core 0-2. Max number of semaphores (16) reached!"
     );
     let ethernet = program.add_semaphore(CoreType::ActiveEth, left.clone());
     assert_eq!(ethernet, Ok(0), "numbered apart from those of Tensix cores");
@@ -203,12 +203,12 @@ fn a_semaphore_needs_one_number_for_all_of_its_cores() {
     }
     assert_eq!(
         text(program.add_semaphore(tensix, cores(1, 0, 1, 0))),
-        "Cannot add semaphore on core (x=1,y=0). Max number of semaphores (16) reached!"
+        "Cannot add semaphore on core 1-0. Max number of semaphores (16) reached!"
     );
     assert_eq!(
         text(program.add_semaphore(tensix, both)),
-        "Unable to initialize semaphore on CoreRangeSet {[(x=0,y=0) - (x=0,y=0)], \
-         [(x=2,y=0) - (x=2,y=0)]}: all 16 IDs are in use"
+        "Unable to initialize semaphore on CoreRangeSet {[0-0 - 0-0], \
+         [2-0 - 2-0]}: all 16 IDs are in use"
     );
 }
 

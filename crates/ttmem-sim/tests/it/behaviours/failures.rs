@@ -43,7 +43,7 @@ fn circular_buffers_that_reach_into_an_l1_buffer_clash() {
             error.to_string(),
             format!(
                 "Statically allocated circular buffers in program {id} clash with L1 buffers on \
-                 core range [(x=0,y=0) - (x=7,y=7)]. L1 buffer allocated at {lowest} and static \
+                 core range [0-0 - 7-7]. L1 buffer allocated at {lowest} and static \
                  circular buffer region ends at {end}"
             )
         );
@@ -81,7 +81,7 @@ fn circular_buffers_that_grow_beyond_l1_are_refused() {
         assert_eq!(error.kind(), FailureKind::BeyondL1);
         assert_eq!(
             error.to_string(),
-            "Statically allocated circular buffers on core range [(x=0,y=0) - (x=7,y=7)] grow to \
+            "Statically allocated circular buffers on core range [0-0 - 7-7] grow to \
              1539424 B which is beyond max L1 size of 1499136 B"
         );
         let clash = only_clash(&rig.account.news());

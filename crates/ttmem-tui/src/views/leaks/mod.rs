@@ -130,7 +130,7 @@ impl Leaks {
         };
         let now = data.time().unwrap_or(mark.time);
         let time = format::time_near(mark.time, now);
-        let age = format::duration(data.age_seconds(mark.time).unwrap_or(0));
+        let age = data.age(mark.time).unwrap_or_default();
         let which = match place {
             Some(place) => format!("since mark {} of {}: ", place + 1, marks.len()),
             None => "since a mark that is gone: ".to_owned(),
@@ -201,8 +201,18 @@ fn draw_no_mark(canvas: &mut Canvas<'_>, area: Rect, data: &Data) -> Rect {
         canvas.text(row_of(area, 0), "asking the server…", Ink::Faint);
         return below(area, 2);
     }
-    canvas.text(row_of(area, 0), "No mark is set.", Ink::Strong);
-    let words = "m sets one: what is allocated from then on and not freed is shown here.";
+    let (what, words) = if data.is_recorded() {
+        (
+            "No mark was set before this instant.",
+            "Programs set marks by ttmem.mark(); p goes to the peak, 6 shows what is there.",
+        )
+    } else {
+        (
+            "No mark is set.",
+            "m sets one: what is allocated from then on and not freed is shown here.",
+        )
+    };
+    canvas.text(row_of(area, 0), what, Ink::Strong);
     canvas.text(row_of(area, 1), words, Ink::Text);
     below(area, 3)
 }

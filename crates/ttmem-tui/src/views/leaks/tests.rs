@@ -5,6 +5,7 @@ use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use crate::testing::{self, Needed};
 use std::time::Instant;
+use ttmem_api::Timestamp;
 
 const WORLD: World = World {
     devices: 8,
@@ -122,6 +123,31 @@ fn screens_of_what_was_chosen() {
             &screen,
         );
     }
+}
+
+/// The key that sets one does nothing there.
+#[test]
+fn without_marks_a_recording_says_where_they_come_from() {
+    let mut data = WORLD.data();
+    data.snapshot.as_mut().unwrap().document.marks.clear();
+    data.at = data.time();
+    let screen = drawn(&mut Leaks::default(), &data, &Chosen::default(), (80, 24));
+    assert!(!screen.contains("m sets one"), "{screen}");
+    let words = "Programs set marks by ttmem.mark(); p goes to the peak, 6 shows what is there.";
+    assert!(screen.contains(words), "{screen}");
+}
+
+/// A run of the model is over within milliseconds: its ages are not all `0 s`.
+#[test]
+fn ages_in_a_recording_are_finer_than_a_second() {
+    let mut data = WORLD.data();
+    let now = data.time().expect("it has a snapshot").unix_nanos();
+    let before = |data: &Data, nanos| data.age(Timestamp::from_unix_nanos(now - nanos));
+    assert_eq!(before(&data, 7_000).as_deref(), Some("0 s"), "it moves on");
+    data.at = data.time();
+    assert_eq!(before(&data, 7_000).as_deref(), Some("7 µs"));
+    assert_eq!(before(&data, 80_000_000).as_deref(), Some("80 ms"));
+    assert_eq!(before(&data, 80_000_000_000).as_deref(), Some("1 min 20 s"));
 }
 
 #[test]

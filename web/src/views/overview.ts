@@ -5,8 +5,8 @@ import { StackChart, type Layer } from "../charts/stack";
 import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, overlap, percent, share, type Filled } from "../figures";
-import { bytes, count } from "../format";
-import { notAttached, sensors, upstream } from "../machine";
+import { bytes, count, counted } from "../format";
+import { barsOf, countedApart, elsewhere, isReported, notAttached, sensors, upstream } from "../machine";
 import { Bar, byDram, groupTable, legend, onEach, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
 import { Table } from "../table";
 import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
@@ -31,6 +31,7 @@ export class Overview implements View {
   ];
   readonly words = ["charged", "occupied", "capacity", "reserved", "CBs", "largest fit", "peak", "classes", "incomplete"];
   readonly element: HTMLElement;
+  private readonly graphs: HTMLElement;
   private readonly dramPanel: HTMLElement;
   private readonly l1Panel: HTMLElement;
   private readonly devices: HTMLElement;
@@ -56,10 +57,11 @@ export class Overview implements View {
     this.operationPanel = panel("Operations", this.operations.table.element);
     this.devices = panel("Devices", this.cards, legend(["dram", "reserved", "cb", "l1", "l1_small", "free"]));
     this.processPanel = panel("Processes", this.processes.element);
+    this.graphs = h("div", { class: "two graphs" }, this.dramPanel, this.l1Panel);
     this.element = h(
       "div",
       { class: "view overview" },
-      h("div", { class: "two graphs" }, this.dramPanel, this.l1Panel),
+      this.graphs,
       this.devices,
       this.processPanel,
       h("div", { class: "two" }, this.linePanel, this.operationPanel),
@@ -77,11 +79,15 @@ export class Overview implements View {
     const { snapshot, documents, params } = context;
     if (!snapshot) return;
     const { devices } = snapshot;
-    setText(titleOf(this.dramPanel), sumTitle("DRAM", "dram", devices));
-    setText(titleOf(this.l1Panel), sumTitle("L1", "l1", devices));
+    // The history has what attached processes report; bars of devices may have more.
+    const ofAttached = devices.some(countedApart) ? " of attached processes" : "";
+    setText(titleOf(this.dramPanel), sumTitle(`DRAM${ofAttached}`, "dram", devices));
+    setText(titleOf(this.l1Panel), sumTitle(`L1${ofAttached}`, "l1", devices));
+    this.graphs.hidden = devices.length > 0 && !devices.some(isReported);
     setText(titleOf(this.linePanel), onEach("Lines of Python", devices.length));
     setText(titleOf(this.operationPanel), onEach("Operations", devices.length));
-    setText(titleOf(this.devices), count(devices.length) + (devices.length === 1 ? " device" : " devices"));
+    const others = elsewhere(snapshot.machine);
+    setText(titleOf(this.devices), counted(devices.length, "device") + (others === null ? "" : `; ${others}`));
     this.drawCards(devices);
     const processes = byDram([...snapshot.processes, ...notAttached(snapshot.machine)]).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
     setText(titleOf(this.processPanel), count(processes.length) + (processes.length === 1 ? " process" : " processes"));
@@ -119,11 +125,12 @@ export class Overview implements View {
     setClass(this.cards, "many", devices.length > MANY);
     devices.forEach((device, place) => {
       const card = this.made[place] as Card;
-      const [name, dramText, dramMore, l1Text, l1More, values] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
-      const [dram, l1] = [filled("dram", device.dram), filledL1(device)];
+      const [name, dramText, dramMore, l1Text, l1More, values, remarks] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
+      const { dram, l1, remark } = barsOf(device);
       card.element.setAttribute("href", `#/device?device=${encodeURIComponent(deviceKey(device))}`);
       setText(name, deviceName(device));
-      setText(values, [...sensors(device.telemetry), ...upstream(device)].join(" · "));
+      setText(values, sensors(device.telemetry).join(" · "));
+      setText(remarks, [...(remark === null ? [] : [remark]), ...upstream(device).slice(remark === null ? 0 : 1)].join(" · "));
       card.dram.update("DRAM", dram);
       card.l1.update("L1", l1);
       setText(dramText, `${bytes(dram.used)} ${percent(share(dram))}`);
@@ -131,21 +138,23 @@ export class Overview implements View {
       const fit = largestFitText(device.dram, free(device.dram));
       setText(dramMore, overlap(device, "dram") ?? (fit === null ? "" : `largest fit ${fit}`));
       const room = device.cb_headroom_bytes;
-      setText(l1More, overlap(device, "l1") ?? (room === null ? "no CBs resident" : `CB headroom ${headroom(room)}`));
+      const noCbs = isReported(device) ? "no CBs resident" : "";
+      setText(l1More, overlap(device, "l1") ?? (room === null ? noCbs : `CB headroom ${headroom(room)}`));
     });
   }
 
   private addCard(): void {
     const [dram, l1] = [new Bar(), new Bar()];
     const text = (name: string) => h("span", { class: name });
-    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint"), text("faint")];
-    const [name, dramText, dramMore, l1Text, l1More, values] = texts;
+    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint"), text("values"), text("remarks")];
+    const [name, dramText, dramMore, l1Text, l1More, values, remarks] = texts;
     const element = h(
       "a",
       { class: "card" },
       h("span", { class: "name" }, name, " ", values),
       h("span", { class: "label" }, "DRAM"), dram.element, dramText, dramMore,
       h("span", { class: "label" }, "L1"), l1.element, l1Text, l1More,
+      remarks,
     );
     this.made.push({ element, dram, l1, texts });
     this.cards.appendChild(element);

@@ -8,13 +8,13 @@ import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/c
 import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
-import { namesOf, notAttached, sensors, upstream } from "../../src/machine";
+import { barsOf, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
 import { HIDDEN, learnHidden, named, namedOfAll } from "../../src/hidden";
-import { sumTitle } from "../../src/parts";
+import { processColumns, sumTitle } from "../../src/parts";
 import { harmless, shortLine, userFrame } from "../../src/text";
 import { grouped } from "../../src/views/processes";
 import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/timeline";
@@ -424,17 +424,49 @@ describe("what the machine says by itself", () => {
   });
 
   test("counters are marked by their source, and an unknown version is no zero", () => {
-    const found = { error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    const found = { id: "0x7", error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
     expect(upstream(device({ upstream: found }))).toEqual(["not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters)"]);
-    const unknown = { error: "version 9 is not known", not_attached: null, left_behind: null, difference_text: null };
+    const unknown = { id: "0x7", error: "version 9 is not known", not_attached: null, left_behind: null, difference_text: null };
     expect(upstream(device({ upstream: unknown }))).toEqual(["TT-Metal's counters: version 9 is not known"]);
   });
 
   test("processes that do not report are listed, those that do are not listed twice", () => {
     const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: sizes }] };
-    const machine = { errors: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
+    const machine = { errors: [], unmatched: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
     const rows = notAttached(machine);
     expect(rows.map((row) => [row.pid, stateOf(row), row.devices[0]?.dram_bytes])).toEqual([[41, "not attached", 8 * 2 ** 20]]);
     expect(notAttached(undefined)).toEqual([]);
+  });
+
+  test("sizes that nobody counts are not known, and it is said why", () => {
+    const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: null }] };
+    const of = (devices: (typeof user)["devices"]) => notAttached({ errors: [], unmatched: [], processes: [{ ...user, devices }] })[0] as Process;
+    const counted = notAttached({ errors: [], unmatched: [], processes: [{ ...user, devices: [{ id: 1, upstream: sizes }] }] })[0] as Process;
+    expect([hasSizes(counted), hasSizes(of(user.devices)), hasSizes(of([]))]).toEqual([true, false, false]);
+    expect(remarkOf(counted)).toBe("not attached: sizes from TT-Metal's counters, as requested");
+    expect(remarkOf(of(user.devices))).toBe("not attached: it has a device open, what it holds is not known");
+    expect(remarkOf(of([]))).toBe("not attached: it uses a chip that is none of the devices here");
+    const cells = (process: Process) => processColumns().filter(({ title }) => ["DEVICES", "DRAM", "ON FULLEST"].includes(title)).map((column) => column.text(process));
+    expect(cells(counted)).toEqual(["1", "8.0 MiB", "8.0 MiB"]);
+    expect(cells(of([]))).toEqual(["–", "–", "–"]);
+  });
+
+  test("bars are of the counters only where nothing attached has anything", () => {
+    const usage = (charged: number) => ({ charged_bytes: charged, union_bytes: null, capacity_bytes: 16 * 2 ** 20, peak_bytes: 0, occupied_bytes: null, physical_bytes: null }) as ClassUsage;
+    const found = { id: "0x7", error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    const apart = { registered_bytes: 0, resident_bytes: null, count: 0 };
+    const with_ = (charged: number) => device({ dram: usage(charged), l1: usage(0), l1_small: usage(0), trace: usage(0), system: usage(0), cb: apart, kernel: apart, upstream: found });
+    expect([barsOf(with_(0)).dram.used, barsOf(with_(0)).remark]).toEqual([8 * 2 ** 20, "from TT-Metal's counters, as requested"]);
+    expect([barsOf(with_(1024)).dram.used, barsOf(with_(1024)).remark]).toEqual([1024, null]);
+    const telemetry = {} as Device["telemetry"];
+    expect([isReported(device({ source: null, telemetry })), isReported(device({ source: "attached", telemetry }))]).toEqual([false, true]);
+  });
+
+  test("counters of other chips are said where somebody has something there", () => {
+    const other = (id: string, held: typeof sizes) => ({ id, error: null, not_attached: held, left_behind: nothing, difference_text: null });
+    const said = (...unmatched: ReturnType<typeof other>[]) => elsewhere({ errors: [], processes: [], unmatched });
+    expect([elsewhere(undefined), said(other("0xbeef", nothing))]).toEqual([null, null]);
+    expect(said(other("0xbeef", sizes))).toBe("TT-Metal counts 8.0 MiB on another chip (0xbeef)");
+    expect(said(other("0x1", sizes), other("0x2", sizes))).toBe("TT-Metal counts 16.0 MiB on 2 other chips");
   });
 });

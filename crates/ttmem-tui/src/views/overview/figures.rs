@@ -4,6 +4,7 @@
 
 use crate::format;
 use crate::labels;
+use crate::machine_labels::counted_apart;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
@@ -92,10 +93,14 @@ impl Filled {
     }
 }
 
+/// Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time.
+pub(crate) const fn is_reported(device: &Device) -> bool {
+    device.source.is_some() || device.telemetry.is_none()
+}
+
 /// What TT-Metal's counters say of a device on which nothing that is attached has anything.
 pub(crate) fn counted(device: &Device) -> Option<UpstreamBytes> {
-    let upstream = device.upstream.as_ref()?;
-    let counted = upstream.not_attached.filter(|bytes| !bytes.is_zero())?;
+    let counted = counted_apart(device)?;
     (device.held().total() == 0).then_some(counted)
 }
 
@@ -108,13 +113,16 @@ pub(crate) struct Figures<'d> {
     /// DRAM, without the trace region.
     pub(crate) dram: Filled,
     pub(crate) l1: Filled,
+    /// What bars and figures are made of where nothing attached has anything.
+    pub(crate) counted: Option<UpstreamBytes>,
     pub(crate) holders: Holders,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl<'d> Figures<'d> {
     pub(crate) fn of(device: &'d Device, holders: Holders) -> Self {
-        let (dram, l1) = match counted(device) {
+        let counted = counted(device);
+        let (dram, l1) = match counted {
             Some(counted) => (
                 Filled::counted(Ink::Dram, counted.dram, &device.dram),
                 Filled::counted(Ink::L1, counted.l1, &device.l1),
@@ -125,6 +133,7 @@ impl<'d> Figures<'d> {
             device,
             dram,
             l1,
+            counted,
             holders,
             warnings: warnings(device, &dram, &l1, holders),
         }

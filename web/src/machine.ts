@@ -55,11 +55,15 @@ function countedAlone(device: Device): UpstreamBytes | null {
 }
 
 /** DRAM and L1 of a device as its bars have them, and whose figures they are if not those of attached processes. */
-export function barsOf(device: Device): { dram: Filled; l1: Filled; remark: string | null } {
+export function barsOf(device: Device, machine?: Machine | null): { dram: Filled; l1: Filled; remark: string | null; isKnown: boolean } {
   const sizes = countedAlone(device);
-  if (!sizes) return { dram: filled("dram", device.dram), l1: filledL1(device), remark: null };
+  if (!sizes) {
+    const isOpen = !isReported(device) && notAttached(machine).some((process) => process.devices.some(({ id }) => id === device.id));
+    const remark = isOpen ? "in use by what is not attached: what it holds is not known" : null;
+    return { dram: filled("dram", device.dram), l1: filledL1(device), remark, isKnown: !isOpen };
+  }
   const bar = (kind: "dram" | "l1", size: number): Filled => ({ ...filled(kind, device[kind]), parts: [[kind, size]], used: size, peak: null });
-  return { dram: bar("dram", sizes.dram), l1: bar("l1", sizes.l1), remark: `${FROM_COUNTERS}, as requested` };
+  return { dram: bar("dram", sizes.dram), l1: bar("l1", sizes.l1), remark: `${FROM_COUNTERS}, as requested`, isKnown: true };
 }
 
 /** Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time. */
@@ -87,6 +91,12 @@ export function elsewhere(machine: Machine | null | undefined): string | null {
   if (!first) return null;
   const sum = bytes(held.reduce((all, [, size]) => all + size, 0));
   return `TT-Metal counts ${sum} on ${held.length === 1 ? `another chip (${first[0]})` : `${held.length} other chips`}`;
+}
+
+/** What is in no map and no figure of a device, because its processes are not attached. */
+export function besides(device: Device): string | null {
+  const sizes = countedApart(device);
+  return sizes && `Besides, not attached: ${counted(sizes)} (${FROM_COUNTERS}).`;
 }
 
 /** What TT-Metal's counters know beyond what attached processes report, a sentence each. */

@@ -1,12 +1,12 @@
 /** How full is every device, with what, and who holds it? */
 
-import type { BufferGroups, Device, History, Process } from "../api";
+import type { BufferGroups, Device, History, Machine, Process } from "../api";
 import { StackChart, type Layer } from "../charts/stack";
 import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, overlap, percent, share, type Filled } from "../figures";
 import { bytes, count, counted } from "../format";
-import { barsOf, countedApart, elsewhere, isReported, notAttached, sensors, upstream } from "../machine";
+import { barsOf, countedApart, FROM_COUNTERS, elsewhere, isReported, notAttached, sensors, upstream } from "../machine";
 import { Bar, byDram, groupTable, legend, onEach, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
 import { Table } from "../table";
 import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
@@ -23,6 +23,12 @@ const HISTORY_SECONDS = 600;
 
 /** From so many devices on a card has only what is compared. */
 const MANY = 8;
+
+/** Whose figures bars are made of, and what the counters have besides: where bars are theirs, their first sentence says the same. */
+function remarksOf(device: Device, remark: string | null): string[] {
+  const isTheirs = remark?.startsWith(FROM_COUNTERS) ?? false;
+  return [...(remark === null ? [] : [remark]), ...upstream(device).slice(isTheirs ? 1 : 0)];
+}
 
 export class Overview implements View {
   readonly keys: [string, string][] = [
@@ -86,9 +92,11 @@ export class Overview implements View {
     this.graphs.hidden = devices.length > 0 && !devices.some(isReported);
     setText(titleOf(this.linePanel), onEach("Lines of Python", devices.length));
     setText(titleOf(this.operationPanel), onEach("Operations", devices.length));
+    // Of many devices none says whose figures it has.
+    const whose = devices.length > MANY && devices.some((device) => barsOf(device).remark) ? `, ${FROM_COUNTERS} where nothing is attached` : "";
     const others = elsewhere(snapshot.machine);
-    setText(titleOf(this.devices), counted(devices.length, "device") + (others === null ? "" : `; ${others}`));
-    this.drawCards(devices);
+    setText(titleOf(this.devices), counted(devices.length, "device") + whose + (others === null ? "" : `; ${others}`));
+    this.drawCards(devices, snapshot.machine);
     const processes = byDram([...snapshot.processes, ...notAttached(snapshot.machine)]).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
     setText(titleOf(this.processPanel), count(processes.length) + (processes.length === 1 ? " process" : " processes"));
     this.processes.update(processes, "no process has reported anything");
@@ -119,22 +127,23 @@ export class Overview implements View {
     chart.draw({ times: edges, layers, capacity: whole.whole, moments: moments(context), at: cursor(context), summary });
   }
 
-  private drawCards(devices: Device[]): void {
+  private drawCards(devices: Device[], machine: Machine | null | undefined): void {
     while (this.made.length > devices.length) this.made.pop()?.element.remove();
     while (this.made.length < devices.length) this.addCard();
     setClass(this.cards, "many", devices.length > MANY);
     devices.forEach((device, place) => {
       const card = this.made[place] as Card;
       const [name, dramText, dramMore, l1Text, l1More, values, remarks] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
-      const { dram, l1, remark } = barsOf(device);
+      const { dram, l1, remark, isKnown } = barsOf(device, machine);
       card.element.setAttribute("href", `#/device?device=${encodeURIComponent(deviceKey(device))}`);
       setText(name, deviceName(device));
       setText(values, sensors(device.telemetry).join(" · "));
-      setText(remarks, [...(remark === null ? [] : [remark]), ...upstream(device).slice(remark === null ? 0 : 1)].join(" · "));
+      setText(remarks, remarksOf(device, remark).join(" · "));
       card.dram.update("DRAM", dram);
       card.l1.update("L1", l1);
-      setText(dramText, `${bytes(dram.used)} ${percent(share(dram))}`);
-      setText(l1Text, `${bytes(l1.used)} ${percent(share(l1))}`);
+      const taken = (memory: Filled) => (isKnown ? `${bytes(memory.used)} ${percent(share(memory))}` : "–");
+      setText(dramText, taken(dram));
+      setText(l1Text, taken(l1));
       const fit = largestFitText(device.dram, free(device.dram));
       setText(dramMore, overlap(device, "dram") ?? (fit === null ? "" : `largest fit ${fit}`));
       const room = device.cb_headroom_bytes;

@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { WORDS } from "virtual:glossary";
 import { describe, expect, test } from "vitest";
-import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
+import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Leaks, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
 import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
 import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
 import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
-import { barsOf, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
+import { barsOf, besides, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
@@ -176,10 +176,23 @@ describe("what follows from figures", () => {
     }
   });
 
-  const said = (change: Partial<Device>, more: Partial<Snapshot> = {}, failures: Explanation[] = []) => {
+  const said = (change: Partial<Device>, more: Partial<Snapshot> = {}, failures: Explanation[] = [], leaks: Leaks | null = null) => {
     const snapshot = { time: "2026-11-16T10:00:00Z", devices: [device(change)], processes: [], ...more } as unknown as Snapshot;
-    return problems(snapshot, failures, null).map((problem) => problem.text);
+    return problems(snapshot, failures, leaks).map((problem) => problem.text);
   };
+
+  test("what grew until a device was closed or a process ended stays a problem", () => {
+    const held = (line: string, departed: boolean, growing = true) => ({ pid: 7, process: "leak", departed, line, callers: [], operation: null, bytes: 2 << 20, growing });
+    const leaks = (...held_at_close: ReturnType<typeof held>[]) => ({ growing: [], held_at_close }) as unknown as Leaks;
+    const process = (state: string, ended?: string) =>
+      ({ processes: [{ pid: 7, name: "leak", state, released: ended ? { time: ended } : null }] }) as unknown as Partial<Snapshot>;
+    const closed = leaks(held("/m/a.py:5 f", false), held("/m/b.py:9 f", false), held("/m/c.py:1 f", false, false));
+    expect(said({}, process("live"), [], closed)).toEqual(["pid 7 leak grew until its device was closed: 4.0 MiB held, a.py:5 and 1 other line"]);
+    expect(said({}, {}, [], closed)).toEqual([]);
+    const ended = leaks(held("/m/a.py:5 f", true));
+    expect(said({}, process("exited", "2026-11-16T09:58:01Z"), [], ended)).toEqual(["pid 7 leak grew until it ended: 2.0 MiB held, a.py:5"]);
+    expect(said({}, process("exited", "2026-11-16T09:57:59Z"), [], ended)).toEqual([]);
+  });
 
   test("each problem is named, and nothing wrong is nothing", () => {
     expect(said({})).toEqual([]);
@@ -459,6 +472,13 @@ describe("what the machine says by itself", () => {
     expect([barsOf(with_(0)).dram.used, barsOf(with_(0)).remark]).toEqual([8 * 2 ** 20, "from TT-Metal's counters, as requested"]);
     expect([barsOf(with_(1024)).dram.used, barsOf(with_(1024)).remark]).toEqual([1024, null]);
     const telemetry = {} as Device["telemetry"];
+    const opener = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 0, upstream: null }] };
+    const open = { errors: [], unmatched: [], processes: [opener] };
+    const { remark, isKnown } = barsOf({ ...with_(0), upstream: null, source: null, telemetry }, open);
+    expect(isKnown).toBe(false);
+    expect(remark).toBe("in use by what is not attached: what it holds is not known");
+    expect(besides(with_(1024))).toBe("Besides, not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters).");
+    expect(besides(device({}))).toBe(null);
     expect([isReported(device({ source: null, telemetry })), isReported(device({ source: "attached", telemetry }))]).toEqual([false, true]);
   });
 

@@ -96,7 +96,7 @@ fn draw_strip(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen
     pen.pieces(capacity(&figures.l1, theme));
     if figures.counted.is_some() {
         pen.piece(machine_labels::FROM_COUNTERS, Ink::Faint);
-    } else {
+    } else if is_reported(device) {
         pen.pieces(storage(figures, theme));
     }
     pen.pieces(upstream(figures));
@@ -136,7 +136,7 @@ fn draw_card(
             let name = crate::views::naming::part_name(ink);
             pen.piece(&format!("{} {name} {}", theme.fill(ink), bytes(part)), ink);
         }
-    } else {
+    } else if is_reported(device) || figures.counted.is_some() {
         pen.put(
             "buffers only: what else lies in L1 is not known",
             Ink::Faint,
@@ -151,7 +151,7 @@ fn draw_card(
             (labels::CBS, counted.cb),
         ];
         pen.pieces(others.map(|(name, size)| (format!("{name} {}", bytes(size)), Ink::Text)));
-    } else {
+    } else if is_reported(device) {
         pen.pieces(storage(figures, theme).into_iter().skip(1));
         pen.pieces([region(labels::L1_SMALL, &device.l1_small, theme)]);
         pen.pieces([region(labels::TRACE, &device.trace, theme)]);
@@ -212,20 +212,21 @@ fn upstream(figures: &Figures<'_>) -> Vec<Piece> {
 
 /// Whose figures a card has, where they are not those of attached processes.
 fn source(figures: &Figures<'_>) -> Option<Piece> {
-    let words = match (figures.counted, is_reported(figures.device)) {
-        (Some(_counted), _) => format!("{}, as requested", machine_labels::FROM_COUNTERS),
-        (None, false) if figures.holders.processes > 0 => {
+    let words = match figures.counted {
+        Some(_counted) => format!("{}, as requested", machine_labels::FROM_COUNTERS),
+        None if !figures.dram.is_known => {
             "in use by what is not attached: what it holds is not known".to_owned()
         }
-        _attached_or_idle => return None,
+        None => return None,
     };
     Some((words, Ink::Faint))
 }
 
 fn capacity(memory: &Filled, theme: Theme) -> Vec<Piece> {
+    let used = memory.is_known.then_some(memory.used);
     let words = format!(
         "{} of {}",
-        bytes(memory.used),
+        known_bytes(used, theme),
         known_bytes(memory.whole, theme)
     );
     vec![(words, Ink::Text)]

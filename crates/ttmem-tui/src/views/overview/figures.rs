@@ -26,6 +26,8 @@ pub(crate) struct Filled {
     pub(crate) peak: Option<u64>,
     /// Of L1: whether all that lies in it is known, rather than its buffers only.
     pub(crate) is_occupied: bool,
+    /// Whether anybody says what is taken of it.
+    pub(crate) is_known: bool,
 }
 
 impl Filled {
@@ -38,6 +40,7 @@ impl Filled {
             whole: class.capacity_bytes,
             peak: Some(class.peak_bytes),
             is_occupied: false,
+            is_known: true,
         }
     }
 
@@ -47,6 +50,15 @@ impl Filled {
             parts: [(ink, counted), (ink, 0), (ink, 0), (ink, 0)],
             used: counted,
             peak: None,
+            ..Self::class(ink, class)
+        }
+    }
+
+    /// A class that is in use by nobody who says how much.
+    fn unknown(ink: Ink, class: &ClassUsage) -> Self {
+        Self {
+            peak: None,
+            is_known: false,
             ..Self::class(ink, class)
         }
     }
@@ -66,11 +78,12 @@ impl Filled {
             whole: Some(physical),
             peak: None,
             is_occupied: true,
+            is_known: true,
         }
     }
 
     pub(crate) fn share(&self) -> Option<Share> {
-        Share::of(self.used, self.whole)
+        Share::of(self.used, self.whole.filter(|_| self.is_known))
     }
 
     pub(crate) fn is_nearly_full(&self) -> bool {
@@ -89,7 +102,8 @@ impl Filled {
     }
 
     pub(crate) fn bar(&self) -> Bar {
-        Bar::new(&self.parts, self.whole).with_peak(self.peak)
+        let whole = self.whole.filter(|_| self.is_known);
+        Bar::new(&self.parts, whole).with_peak(self.peak)
     }
 }
 
@@ -126,6 +140,10 @@ impl<'d> Figures<'d> {
             Some(counted) => (
                 Filled::counted(Ink::Dram, counted.dram, &device.dram),
                 Filled::counted(Ink::L1, counted.l1, &device.l1),
+            ),
+            None if !is_reported(device) && holders.processes > 0 => (
+                Filled::unknown(Ink::Dram, &device.dram),
+                Filled::unknown(Ink::L1, &device.l1),
             ),
             None => (Filled::class(Ink::Dram, &device.dram), Filled::l1(device)),
         };

@@ -508,6 +508,33 @@ fn where_nothing_is_attached_the_machine_and_the_counters_are_shown() {
 }
 
 #[test]
+fn the_manual_shows_a_machine_on_which_nothing_is_attached() {
+    let mut data = unattached();
+    let snapshot = &mut data.snapshot.as_mut().expect("one").document;
+    snapshot.devices[0].arch = Some("wormhole_b0".to_owned());
+    snapshot.devices[0].remote = Some(false);
+    snapshot.devices[0].l1.capacity_bytes = Some(85 << 20);
+    let mut open = snapshot.devices[0].clone();
+    (open.id, open.upstream) = (1, None);
+    let telemetry = open.telemetry.as_mut().expect("some");
+    telemetry.temperature_millidegrees = Some(38_600);
+    snapshot.devices.push(open);
+    let mut holder = snapshot.processes[0].clone();
+    (holder.pid, holder.name) = (Some(4311), Some("python3".to_owned()));
+    holder.source = ttmem_api::Source::Other;
+    holder.devices[0].id = 1;
+    snapshot.processes.push(holder);
+    let size = (100, 24);
+    let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+    assert_screen("overview/not_attached_100x24", &screen);
+    let manual = include_str!("../../../../../docs/top.md");
+    assert!(
+        manual.contains(&screen),
+        "docs/top.md has another:\n{screen}"
+    );
+}
+
+#[test]
 fn the_device_view_has_what_the_driver_says() {
     let data = unattached();
     let mut view = crate::views::device::DeviceView::default();

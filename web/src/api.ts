@@ -108,6 +108,7 @@ export interface UpstreamBytes {
 
 /** TT-Metal's own counters of a chip. */
 export interface Upstream {
+  id: string;
   error: string | null;
   not_attached: UpstreamBytes | null;
   left_behind: UpstreamBytes | null;
@@ -126,6 +127,8 @@ export interface DeviceUser {
 
 export interface Machine {
   processes: DeviceUser[];
+  /** Counters of chips that are none of the devices. */
+  unmatched: Upstream[];
   errors: string[];
 }
 

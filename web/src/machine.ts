@@ -1,9 +1,12 @@
 /** What the machine says by itself, in the words of every screen: the driver's values and TT-Metal's counters. */
 
 import type { Device, DeviceUser, Machine, Process, Telemetry, UpstreamBytes } from "./api";
+import { filled, filledL1, type Filled } from "./figures";
 import { bytes } from "./format";
 
-const FROM_COUNTERS = "from TT-Metal's counters";
+export const FROM_COUNTERS = "from TT-Metal's counters";
+
+const NOT_ATTACHED = "not attached";
 
 /** Temperature, power and clock, as far as the driver says them. */
 export function sensors(telemetry: Telemetry | null | undefined): string[] {
@@ -36,6 +39,66 @@ function counted(sizes: UpstreamBytes): string {
   return classes.filter(([, size]) => size > 0).map(([name, size]) => `${name} ${bytes(size)}`).join(", ");
 }
 
+const total = (sizes: UpstreamBytes): number => sizes.dram + sizes.l1 + sizes.l1_small + sizes.trace + sizes.cb;
+
+/** What TT-Metal's counters have of processes that are not attached: in no other figure of a device. */
+export function countedApart(device: Device): UpstreamBytes | null {
+  const sizes = device.upstream?.not_attached ?? null;
+  return sizes !== null && total(sizes) > 0 ? sizes : null;
+}
+
+/** The same where nothing that is attached has anything: then bars are made of it. */
+function countedAlone(device: Device): UpstreamBytes | null {
+  const classes = [device.dram, device.l1, device.l1_small, device.trace, device.system];
+  const charged = classes.reduce((sum, memory) => sum + memory.charged_bytes, 0);
+  return charged + device.cb.registered_bytes + device.kernel.registered_bytes === 0 ? countedApart(device) : null;
+}
+
+/** DRAM and L1 of a device as its bars have them, and whose figures they are if not those of attached processes. */
+export function barsOf(device: Device, machine?: Machine | null): { dram: Filled; l1: Filled; remark: string | null; isKnown: boolean } {
+  const sizes = countedAlone(device);
+  if (!sizes) {
+    const isOpen = !isReported(device) && notAttached(machine).some((process) => process.devices.some(({ id }) => id === device.id));
+    const remark = isOpen ? "in use by what is not attached: what it holds is not known" : null;
+    return { dram: filled("dram", device.dram), l1: filledL1(device), remark, isKnown: !isOpen };
+  }
+  const bar = (kind: "dram" | "l1", size: number): Filled => ({ ...filled(kind, device[kind]), parts: [[kind, size]], used: size, peak: null });
+  return { dram: bar("dram", sizes.dram), l1: bar("l1", sizes.l1), remark: `${FROM_COUNTERS}, as requested`, isKnown: true };
+}
+
+/** Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time. */
+export function isReported(device: Device): boolean {
+  return device.source !== null || !device.telemetry;
+}
+
+/** Whether the sizes of a process are known; of one that is not attached, whether TT-Metal counts it. */
+export function hasSizes(process: Process): boolean {
+  return process.state !== NOT_ATTACHED || process.source === "shm";
+}
+
+/** What is known of a process that is not attached; null of others. */
+export function remarkOf(process: Process): string | null {
+  if (process.state !== NOT_ATTACHED) return null;
+  if (hasSizes(process)) return `${NOT_ATTACHED}: sizes ${FROM_COUNTERS}, as requested`;
+  if (process.devices.length === 0) return `${NOT_ATTACHED}: it uses a chip that is none of the devices here`;
+  return `${NOT_ATTACHED}: it has a device open, what it holds is not known`;
+}
+
+/** Counters of chips that are none of the devices here, if processes that run have something on them. */
+export function elsewhere(machine: Machine | null | undefined): string | null {
+  const held = (machine?.unmatched ?? []).map(({ id, not_attached: sizes }) => [id, sizes ? total(sizes) : 0] as const).filter(([, size]) => size > 0);
+  const [first] = held;
+  if (!first) return null;
+  const sum = bytes(held.reduce((all, [, size]) => all + size, 0));
+  return `TT-Metal counts ${sum} on ${held.length === 1 ? `another chip (${first[0]})` : `${held.length} other chips`}`;
+}
+
+/** What is in no map and no figure of a device, because its processes are not attached. */
+export function besides(device: Device): string | null {
+  const sizes = countedApart(device);
+  return sizes && `Besides, not attached: ${counted(sizes)} (${FROM_COUNTERS}).`;
+}
+
 /** What TT-Metal's counters know beyond what attached processes report, a sentence each. */
 export function upstream(device: Device): string[] {
   const found = device.upstream;
@@ -43,7 +106,7 @@ export function upstream(device: Device): string[] {
   if (found.error !== null) return [`TT-Metal's counters: ${found.error}`];
   const [open, left] = [found.not_attached, found.left_behind].map((sizes) => (sizes ? counted(sizes) : ""));
   const sentences = [
-    open ? `not attached: ${open} (${FROM_COUNTERS})` : null,
+    open ? `${NOT_ATTACHED}: ${open} (${FROM_COUNTERS})` : null,
     left ? `left in TT-Metal's counters by dead processes: ${left}` : null,
     found.difference_text,
   ];
@@ -66,8 +129,10 @@ function asProcess(user: DeviceUser): Process {
     buffers: 0,
     peak: null,
   }));
+  // Without counters nothing is known but that it has a device.
+  const source = user.devices.some((device) => device.upstream !== null) ? "shm" : "";
   return {
-    pid: user.pid, instance: null, name: user.name, names_hidden: user.names_hidden, start_time: null, state: "not attached", source: "shm",
+    pid: user.pid, instance: null, name: user.name, names_hidden: user.names_hidden, start_time: null, state: NOT_ATTACHED, source,
     incomplete: false, incomplete_reasons: [], anomalies: 0, devices, released: null, host: null,
   };
 }

@@ -5,6 +5,7 @@ import { KIND_LABEL, type Kind } from "./colours";
 import { choice, h, replace, setText } from "./dom";
 import { CLASSES, deviceKey, deviceName, filled, filledL1, fullest, isGone, overlap, share, stateOf, type DeviceClass, type Filled } from "./figures";
 import { age, bytes, count, ids, onDevices, percent, permille } from "./format";
+import { hasSizes } from "./machine";
 import { shortLine } from "./text";
 import { Table, type Column } from "./table";
 import { chosenClass, chosenDevice, type Context } from "./view";
@@ -153,9 +154,9 @@ export function processColumns(): Column<Process>[] {
       hint: (process) =>
         process.names_hidden ? "names are shown to its user only; serve --http-names shows them here" : (process.host?.command ?? null),
     },
-    { title: "DEVICES", text: (process) => ids(process.devices.map((device) => device.id)) },
-    { title: "DRAM", numeric: true, text: (process) => onDevices(dram(process), process.devices.length) },
-    { title: "ON FULLEST", numeric: true, text: (process) => bytes(fullest(process)?.dram_bytes ?? 0) },
+    { title: "DEVICES", text: (process) => ids(process.devices.map((device) => device.id)) || "–" },
+    { title: "DRAM", numeric: true, text: (process) => (hasSizes(process) ? onDevices(dram(process), process.devices.length) : "–") },
+    { title: "ON FULLEST", numeric: true, text: (process) => (hasSizes(process) ? bytes(fullest(process)?.dram_bytes ?? 0) : "–") },
     { title: "ITS PEAK", numeric: true, text: (process) => bytes(fullest(process)?.peak?.dram ?? null) },
     { title: "STATE", text: stateOf, kind: (process) => (isGone(process) ? "faint" : null) },
   ];

@@ -1,6 +1,6 @@
 /** Is something wrong? One line while it matters: the rules of crates/ttmem-tui/src/views/problems.rs. */
 
-import type { ClassUsage, Device, Explanation, GrowingGroup, Leaks, Process, Snapshot } from "./api";
+import type { ClassUsage, Device, Explanation, GrowingGroup, LeakGroup, Leaks, Process, Snapshot } from "./api";
 import { bytes, counted, duration, ids, percent, permille, seconds } from "./format";
 import { checked, free, headroom, incomplete, isGone, largestFit, NARROW_HEADROOM, NEARLY_FULL, processName, used } from "./figures";
 import { calledFrom, shortLine } from "./text";
@@ -20,11 +20,12 @@ export function problems(snapshot: Snapshot, failures: Explanation[], leaks: Lea
   return [
     ...failed(fresh.filter((each) => each.living)),
     ...devices.flatMap(full),
-    ...devices.flatMap(inPieces),
+    ...devices.flatMap(fragmented),
     ...devices.flatMap(tight),
     ...(leaks?.growing ?? []).filter((each) => !each.departed).map(growing),
     ...snapshot.processes.flatMap(untrusted),
     ...devices.flatMap(unequal),
+    ...grew(snapshot, leaks),
     ...failed(fresh.filter((each) => !each.living)),
   ];
 }
@@ -93,7 +94,7 @@ function full(device: Device): Problem[] {
   return [{ text, grave: true, key, device: device.id }];
 }
 
-function inPieces(device: Device): Problem[] {
+function fragmented(device: Device): Problem[] {
   const classes: [string, ClassUsage][] = [
     ["DRAM", device.dram],
     ["L1 buffers", device.l1],
@@ -131,6 +132,26 @@ export function growth(group: GrowingGroup): string {
 function growing(each: GrowingGroup): Problem {
   const who = processName(each.pid, each.process);
   return { text: `${who} grows: ${growth(each)}`, grave: false, key: "8" };
+}
+
+/** Processes that grew until they closed their devices or ended: nobody frees that any more. */
+function grew(snapshot: Snapshot, leaks: Leaks | null): Problem[] {
+  const found = new Map<number | null, { first: LeakGroup; size: number; lines: number }>();
+  for (const group of leaks?.held_at_close ?? []) {
+    const process = snapshot.processes.find((each) => each.pid === group.pid && isGone(each) === group.departed);
+    const ended = process?.released?.time;
+    const isOld = ended !== undefined && seconds(snapshot.time) - seconds(ended) >= FRESH_SECONDS_OF_ENDED;
+    if (!group.growing || !process || isOld) continue;
+    const known = found.get(group.pid) ?? { first: group, size: 0, lines: 0 };
+    found.set(group.pid, { ...known, size: known.size + group.bytes, lines: known.lines + 1 });
+  }
+  return [...found.values()].map(({ first, size, lines }) => {
+    const until = first.departed ? "it ended" : "its device was closed";
+    const place = first.line ? shortLine(first.line) : (first.operation ?? "not known where");
+    const others = lines > 1 ? ` and ${counted(lines - 1, "other line")}` : "";
+    const text = `${processName(first.pid, first.process)} grew until ${until}: ${bytes(size)} held, ${place}${calledFrom(first.callers)}${others}`;
+    return { text, grave: false, key: "8" };
+  });
 }
 
 function untrusted(process: Process): Problem[] {

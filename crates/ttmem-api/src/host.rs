@@ -286,7 +286,10 @@ impl From<&DeviceUser> for Process {
             uid: user.uid,
             start_time: None,
             state: ProcessState::NotAttached,
-            source: Source::Other,
+            // Without counters nothing is known but that it has a device.
+            source: user
+                .upstream()
+                .map_or(Source::Other, |_counted| Source::Shm),
             incomplete: false,
             incomplete_reasons: Vec::new(),
             resyncing: false,

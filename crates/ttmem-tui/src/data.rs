@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_api::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Explanation, Failures,
-    History, KernelRow, L1Map, LastEvents, Leaks, Mark, Process, ProgramRow, Recording,
+    History, KernelRow, L1Map, LastEvents, LeakGroup, Leaks, Mark, Process, ProgramRow, Recording,
     RecordingSource, Snapshot, StreamEvent, Timestamp,
 };
 
@@ -219,11 +219,11 @@ impl Data {
                 let devices = &mut snapshot.devices;
                 devices.sort_by(|one, other| (&one.scope, one.id).cmp(&(&other.scope, other.id)));
                 self.events_per_second = self.rate(&snapshot, received);
-                self.trends.take(&snapshot);
                 // They are listed with the others: who has a device is one question.
                 let others = machine_labels::not_attached(snapshot.machine.as_ref());
                 let others: Vec<Process> = others.into_iter().map(Process::from).collect();
                 snapshot.processes.extend(others);
+                self.trends.take(&snapshot);
                 self.snapshot = fresh(*snapshot, received);
             }
             Update::Recent(history) => self.recent = fresh(history, received),
@@ -353,6 +353,16 @@ impl Data {
                 living,
             })
         })
+    }
+
+    /// Whether what a process left behind is still of interest on every view: while it lives, and a while after.
+    pub(crate) fn is_of_interest(&self, left: &LeakGroup) -> bool {
+        let is_same =
+            |process: &&Process| (process.pid, &process.instance) == (left.pid, &left.instance);
+        let process = self.processes().iter().find(is_same);
+        let released = process.and_then(|process| process.released.as_ref());
+        let age = released.and_then(|released| self.age_seconds(released.time));
+        process.is_some() && age.is_none_or(|age| is_fresh_failure(age, false))
     }
 
     /// Whether lines of Python are recorded, as far as what came last says so.

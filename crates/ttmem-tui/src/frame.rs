@@ -7,7 +7,7 @@ use crate::theme::{Ink, Theme};
 use crate::timebar;
 use crate::views::problems::Line;
 use crate::views::{KeyHelp, Tab};
-use crate::widgets::{Canvas, left_of, text};
+use crate::widgets::{Canvas, left_of, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Snapshot;
 
@@ -31,7 +31,7 @@ pub(crate) struct Parts {
 /// What there is around a view besides what there always is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Around {
-    pub(crate) has_problem: bool,
+    pub(crate) problem_lines: usize,
     pub(crate) companion_lines: usize,
     pub(crate) time_lines: u16,
 }
@@ -45,7 +45,7 @@ impl Parts {
         let line = |row: u16| Rect::new(screen.x, screen.y + row, screen.width, 1);
         let companion = u16::try_from(around.companion_lines).unwrap_or(u16::MAX);
         let companion = companion.min(COMPANION_LINES);
-        let problem = u16::from(around.has_problem);
+        let problem = u16::try_from(around.problem_lines).unwrap_or(u16::MAX);
         let above = 2 + problem + companion;
         // A view keeps a line of the smallest screen.
         let time = around
@@ -105,11 +105,37 @@ pub(crate) const fn is_too_small(screen: Rect) -> bool {
     screen.width < LEAST.0 || screen.height < LEAST.1
 }
 
+/// The lines of a problem on a screen: whatever has to be cut is at its end.
+pub(crate) fn problem_lines(screen: Rect, problem: &Line) -> Vec<String> {
+    let most = match screen.height {
+        0..16 => 1,
+        16..30 => 2,
+        _tall => 3,
+    };
+    let key = u16::try_from(text::width(&problem.key)).unwrap_or(u16::MAX);
+    let columns = usize::from(screen.width.saturating_sub(key));
+    let lines = text::paragraph("", 2, problem.text.split_whitespace(), columns);
+    let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+    if lines.len() > most {
+        let rest: Vec<&str> = lines[most..].iter().map(|line| line.trim_start()).collect();
+        let last = format!("{} {}", lines[most - 1], rest.join(" "));
+        lines.truncate(most);
+        lines[most - 1] = text::clip(&last, columns);
+    }
+    lines
+}
+
 /// What is wrong, and the key that shows more, which is never cut off.
-pub(crate) fn draw_problem(canvas: &mut Canvas<'_>, line: Rect, problem: &Line) {
-    if !line.is_empty() {
-        let rest = canvas.text_at_right(line, &problem.key, Ink::Key);
-        canvas.text(rest, &problem.text, problem.ink);
+pub(crate) fn draw_problem(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    (problem, lines): (&Line, &[String]),
+) {
+    for (row, line) in area.rows().zip(lines) {
+        canvas.text(row, line, problem.ink);
+    }
+    if !area.is_empty() {
+        canvas.text_at_right(row_of(area, 0), &problem.key, Ink::Key);
     }
 }
 

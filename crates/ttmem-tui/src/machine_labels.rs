@@ -1,7 +1,9 @@
 //! What the machine says by itself, in the words of every screen and report.
 
 use crate::format::bytes;
-use ttmem_api::{Device, DeviceUser, Machine, Telemetry, UpstreamBytes};
+use ttmem_api::{
+    Device, DeviceUser, Machine, Process, ProcessState, Source, Telemetry, UpstreamBytes,
+};
 
 /// Whose figures they are, beside each of them.
 pub const FROM_COUNTERS: &str = "from TT-Metal's counters";
@@ -134,6 +136,37 @@ pub fn counted(counted: &UpstreamBytes) -> String {
     parts.join(", ")
 }
 
+/// What TT-Metal's counters have of processes that are not attached: in no other figure of a device.
+#[must_use]
+pub fn counted_apart(device: &Device) -> Option<UpstreamBytes> {
+    let upstream = device.upstream.as_ref()?;
+    upstream.not_attached.filter(|bytes| !bytes.is_zero())
+}
+
+/// Whether the sizes of a process are known; of one that is not attached, whether TT-Metal counts it.
+#[must_use]
+pub fn has_sizes(process: &Process) -> bool {
+    process.state != ProcessState::NotAttached || process.source == Source::Shm
+}
+
+/// Counters of chips that are none of the devices here, if processes that run have something on them:
+/// `TT-Metal counts 3.0 GiB on another chip (0xbeef)`.
+#[must_use]
+pub fn elsewhere(machine: Option<&Machine>) -> Option<String> {
+    let unmatched = machine.map_or(&[][..], |machine| &machine.unmatched);
+    let held = |upstream: &ttmem_api::Upstream| {
+        let bytes = upstream.not_attached.filter(|bytes| !bytes.is_zero())?;
+        Some((upstream.id, bytes))
+    };
+    let held: Vec<_> = unmatched.iter().filter_map(held).collect();
+    let sums = held.iter().map(|(_id, bytes)| bytes.total());
+    let sum = bytes(sums.reduce(u64::saturating_add)?);
+    Some(match held.as_slice() {
+        [(id, _bytes)] => format!("TT-Metal counts {sum} on another chip ({id})"),
+        several => format!("TT-Metal counts {sum} on {} other chips", several.len()),
+    })
+}
+
 /// What TT-Metal's counters add to what attached processes report, a sentence each.
 #[must_use]
 pub fn upstream(device: &Device) -> Vec<String> {
@@ -144,7 +177,7 @@ pub fn upstream(device: &Device) -> Vec<String> {
         return vec![format!("TT-Metal's counters: {error}")];
     }
     let mut sentences = Vec::new();
-    if let Some(bytes) = upstream.not_attached.filter(|bytes| !bytes.is_zero()) {
+    if let Some(bytes) = counted_apart(device) {
         let counted = counted(&bytes);
         sentences.push(format!("{NOT_ATTACHED}: {counted} ({FROM_COUNTERS})"));
     }
@@ -186,6 +219,45 @@ pub fn user_name(user: &DeviceUser) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_of_other_chips_are_said_where_somebody_has_something_there() {
+        let upstream = |id, dram| ttmem_api::Upstream {
+            source: "shm".to_owned(),
+            id: ttmem_api::HexId(id),
+            matched_by: None,
+            owner: None,
+            version: Some(4),
+            error: None,
+            updated: None,
+            bytes: None,
+            left_behind: None,
+            not_attached: Some(UpstreamBytes {
+                dram,
+                ..UpstreamBytes::default()
+            }),
+            difference: None,
+            difference_text: None,
+            doubts: Vec::new(),
+        };
+        let said = |unmatched| {
+            elsewhere(Some(&Machine {
+                time: ttmem_api::Timestamp::from_unix_nanos(0),
+                processes: Vec::new(),
+                unmatched,
+                upstream_limits: Vec::new(),
+                errors: Vec::new(),
+            }))
+        };
+        assert_eq!(elsewhere(None), None);
+        assert_eq!(said(vec![upstream(0xbeef, 0)]), None);
+        let one = vec![upstream(0xbeef, 3 << 30), upstream(0xdead, 0)];
+        let words = "TT-Metal counts 3.0 GiB on another chip (0xbeef)";
+        assert_eq!(said(one).as_deref(), Some(words));
+        let two = vec![upstream(1, 3 << 30), upstream(2, 1 << 30)];
+        let words = "TT-Metal counts 4.0 GiB on 2 other chips";
+        assert_eq!(said(two).as_deref(), Some(words));
+    }
 
     #[test]
     fn values_have_units_limits_and_reasons() {

@@ -4,6 +4,7 @@
 //! processes; this one begins when the view does.
 
 use crate::labels::{held, is_gone};
+use crate::machine_labels::has_sizes;
 use std::collections::{BTreeMap, VecDeque};
 use ttmem_api::{Process, Snapshot, Timestamp};
 
@@ -31,7 +32,7 @@ impl Trends {
         let mut before = std::mem::take(&mut self.of);
         for process in &snapshot.processes {
             let mut trend = before.remove(&key(process)).unwrap_or_default();
-            if !is_gone(process) {
+            if !is_gone(process) && has_sizes(process) {
                 let bytes = held(&process.devices, |on| on.dram_bytes);
                 trend.add(snapshot.time, bytes);
             }

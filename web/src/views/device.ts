@@ -7,7 +7,7 @@ import { choice, h, panel, replace, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { checked, CLASSES, deviceName, fragmented, free, largestFit, largestFitText, overlap, region, used, type DeviceClass } from "../figures";
 import { bytes, clock, count, percent, permille, seconds, stamp } from "../format";
-import { namesOf, sensors, upstream } from "../machine";
+import { countedApart, namesOf, sensors, upstream } from "../machine";
 import { chosenGrouping, classPicker, devicePicker, groupingPicker, GROUPINGS, missing, notice, Toolbar } from "../parts";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
@@ -137,7 +137,8 @@ export class DeviceView implements View {
     const share = percent(permille(used(memory), memory.capacity_bytes));
     const peak = memory.peak_time === null ? "" : `, peak ${bytes(memory.peak_bytes)} at ${clock(memory.peak_time, context.now)} UTC`;
     const beyond = kind === "dram" || kind === "l1" ? overlap(device, kind) : null;
-    setText(titleOf(this.timePanel), `${KIND_LABEL[kind]} ${share}: ${bytes(used(memory))} of ${bytes(memory.capacity_bytes)}${beyond ? `, ${beyond}` : ""}${peak}`);
+    const whose = countedApart(device) ? " of attached processes" : "";
+    setText(titleOf(this.timePanel), `${KIND_LABEL[kind]}${whose} ${share}: ${bytes(used(memory))} of ${bytes(memory.capacity_bytes)}${beyond ? `, ${beyond}` : ""}${peak}`);
     this.drawTime(device, kind, context);
     this.classes.update([...CLASSES, "system" as const].map((each) => ({ kind: each, usage: device[each] })), "", (row) => row.kind === kind);
     setText(this.regions, device.regions.map((each) => `set ${region(each)}`).join(" · "));

@@ -14,6 +14,7 @@ import { shortLine } from "../text";
 import { cursor, lookedAtInParts, READING } from "../timeline";
 import { chosenClass, chosenDevice, chosenKey, finds, stepDevice, type Context, type View } from "../view";
 import { named } from "../hidden";
+import { besides } from "../machine";
 
 const MODES = [
   ["now", "at this instant"],
@@ -96,7 +97,7 @@ export class MapView implements View {
     const reading = how === "time" && !documents.get("allocations") ? READING : null;
     const none = how === "time" && !context.recording ? "This server keeps no recording: allocations over time need one." : null;
     const parts = how === "time" ? lookedAtInParts(documents.get<Allocations>("allocations")) : null;
-    missing(this.notice, error?.message ?? none ?? reading ?? parts);
+    missing(this.notice, error?.message ?? none ?? reading ?? parts ?? besides(device));
     this.l1.element.hidden = how !== "now" || kind !== "l1";
     this.bank.element.hidden = how !== "now" || kind === "l1";
     this.timePanel.hidden = how !== "time" || !context.recording;

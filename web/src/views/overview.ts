@@ -1,12 +1,12 @@
 /** How full is every device, with what, and who holds it? */
 
-import type { BufferGroups, Device, History, Process } from "../api";
+import type { BufferGroups, Device, History, Machine, Process } from "../api";
 import { StackChart, type Layer } from "../charts/stack";
 import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free, overlap, percent, share, type Filled } from "../figures";
-import { bytes, count } from "../format";
-import { notAttached, sensors, upstream } from "../machine";
+import { bytes, count, counted } from "../format";
+import { barsOf, countedApart, FROM_COUNTERS, elsewhere, isReported, notAttached, sensors, upstream } from "../machine";
 import { Bar, byDram, groupTable, legend, onEach, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
 import { Table } from "../table";
 import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
@@ -24,6 +24,12 @@ const HISTORY_SECONDS = 600;
 /** From so many devices on a card has only what is compared. */
 const MANY = 8;
 
+/** Whose figures bars are made of, and what the counters have besides: where bars are theirs, their first sentence says the same. */
+function remarksOf(device: Device, remark: string | null): string[] {
+  const isTheirs = remark?.startsWith(FROM_COUNTERS) ?? false;
+  return [...(remark === null ? [] : [remark]), ...upstream(device).slice(isTheirs ? 1 : 0)];
+}
+
 export class Overview implements View {
   readonly keys: [string, string][] = [
     ["Enter", "open the device"],
@@ -31,6 +37,7 @@ export class Overview implements View {
   ];
   readonly words = ["charged", "occupied", "capacity", "reserved", "CBs", "largest fit", "peak", "classes", "incomplete"];
   readonly element: HTMLElement;
+  private readonly graphs: HTMLElement;
   private readonly dramPanel: HTMLElement;
   private readonly l1Panel: HTMLElement;
   private readonly devices: HTMLElement;
@@ -56,10 +63,11 @@ export class Overview implements View {
     this.operationPanel = panel("Operations", this.operations.table.element);
     this.devices = panel("Devices", this.cards, legend(["dram", "reserved", "cb", "l1", "l1_small", "free"]));
     this.processPanel = panel("Processes", this.processes.element);
+    this.graphs = h("div", { class: "two graphs" }, this.dramPanel, this.l1Panel);
     this.element = h(
       "div",
       { class: "view overview" },
-      h("div", { class: "two graphs" }, this.dramPanel, this.l1Panel),
+      this.graphs,
       this.devices,
       this.processPanel,
       h("div", { class: "two" }, this.linePanel, this.operationPanel),
@@ -77,12 +85,18 @@ export class Overview implements View {
     const { snapshot, documents, params } = context;
     if (!snapshot) return;
     const { devices } = snapshot;
-    setText(titleOf(this.dramPanel), sumTitle("DRAM", "dram", devices));
-    setText(titleOf(this.l1Panel), sumTitle("L1", "l1", devices));
+    // The history has what attached processes report; bars of devices may have more.
+    const ofAttached = devices.some(countedApart) ? " of attached processes" : "";
+    setText(titleOf(this.dramPanel), sumTitle(`DRAM${ofAttached}`, "dram", devices));
+    setText(titleOf(this.l1Panel), sumTitle(`L1${ofAttached}`, "l1", devices));
+    this.graphs.hidden = devices.length > 0 && !devices.some(isReported);
     setText(titleOf(this.linePanel), onEach("Lines of Python", devices.length));
     setText(titleOf(this.operationPanel), onEach("Operations", devices.length));
-    setText(titleOf(this.devices), count(devices.length) + (devices.length === 1 ? " device" : " devices"));
-    this.drawCards(devices);
+    // Of many devices none says whose figures it has.
+    const whose = devices.length > MANY && devices.some((device) => barsOf(device).remark) ? `, ${FROM_COUNTERS} where nothing is attached` : "";
+    const others = elsewhere(snapshot.machine);
+    setText(titleOf(this.devices), counted(devices.length, "device") + whose + (others === null ? "" : `; ${others}`));
+    this.drawCards(devices, snapshot.machine);
     const processes = byDram([...snapshot.processes, ...notAttached(snapshot.machine)]).filter((each) => finds(params["find"], each.pid, each.name, each.host?.command));
     setText(titleOf(this.processPanel), count(processes.length) + (processes.length === 1 ? " process" : " processes"));
     this.processes.update(processes, "no process has reported anything");
@@ -113,39 +127,43 @@ export class Overview implements View {
     chart.draw({ times: edges, layers, capacity: whole.whole, moments: moments(context), at: cursor(context), summary });
   }
 
-  private drawCards(devices: Device[]): void {
+  private drawCards(devices: Device[], machine: Machine | null | undefined): void {
     while (this.made.length > devices.length) this.made.pop()?.element.remove();
     while (this.made.length < devices.length) this.addCard();
     setClass(this.cards, "many", devices.length > MANY);
     devices.forEach((device, place) => {
       const card = this.made[place] as Card;
-      const [name, dramText, dramMore, l1Text, l1More, values] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
-      const [dram, l1] = [filled("dram", device.dram), filledL1(device)];
+      const [name, dramText, dramMore, l1Text, l1More, values, remarks] = card.texts as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
+      const { dram, l1, remark, isKnown } = barsOf(device, machine);
       card.element.setAttribute("href", `#/device?device=${encodeURIComponent(deviceKey(device))}`);
       setText(name, deviceName(device));
-      setText(values, [...sensors(device.telemetry), ...upstream(device)].join(" · "));
+      setText(values, sensors(device.telemetry).join(" · "));
+      setText(remarks, remarksOf(device, remark).join(" · "));
       card.dram.update("DRAM", dram);
       card.l1.update("L1", l1);
-      setText(dramText, `${bytes(dram.used)} ${percent(share(dram))}`);
-      setText(l1Text, `${bytes(l1.used)} ${percent(share(l1))}`);
+      const taken = (memory: Filled) => (isKnown ? `${bytes(memory.used)} ${percent(share(memory))}` : "–");
+      setText(dramText, taken(dram));
+      setText(l1Text, taken(l1));
       const fit = largestFitText(device.dram, free(device.dram));
       setText(dramMore, overlap(device, "dram") ?? (fit === null ? "" : `largest fit ${fit}`));
       const room = device.cb_headroom_bytes;
-      setText(l1More, overlap(device, "l1") ?? (room === null ? "no CBs resident" : `CB headroom ${headroom(room)}`));
+      const noCbs = isReported(device) ? "no CBs resident" : "";
+      setText(l1More, overlap(device, "l1") ?? (room === null ? noCbs : `CB headroom ${headroom(room)}`));
     });
   }
 
   private addCard(): void {
     const [dram, l1] = [new Bar(), new Bar()];
     const text = (name: string) => h("span", { class: name });
-    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint"), text("faint")];
-    const [name, dramText, dramMore, l1Text, l1More, values] = texts;
+    const texts = [h("b"), text("number"), text("faint"), text("number"), text("faint"), text("values"), text("remarks")];
+    const [name, dramText, dramMore, l1Text, l1More, values, remarks] = texts;
     const element = h(
       "a",
       { class: "card" },
       h("span", { class: "name" }, name, " ", values),
       h("span", { class: "label" }, "DRAM"), dram.element, dramText, dramMore,
       h("span", { class: "label" }, "L1"), l1.element, l1Text, l1More,
+      remarks,
     );
     this.made.push({ element, dram, l1, texts });
     this.cards.appendChild(element);

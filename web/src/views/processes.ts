@@ -5,7 +5,7 @@ import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { incomplete } from "../figures";
 import { bytes, clock, count, counted, onDevices } from "../format";
-import { notAttached } from "../machine";
+import { hasSizes, notAttached, remarkOf } from "../machine";
 import { byDram, dram, processColumns, Toolbar } from "../parts";
 import { Table, type Column } from "../table";
 import { finds, type Context, type View } from "../view";
@@ -161,11 +161,11 @@ export class Processes implements View {
       chosen.host?.command,
       labelsOf(chosen),
       chosen.start_time === null ? null : `started ${clock(chosen.start_time, snapshot.time)} UTC`,
-      `source ${chosen.source}`,
+      remarkOf(chosen) ?? `source ${chosen.source}`,
       chosen.anomalies > 0 ? counted(chosen.anomalies, "anomaly", "anomalies") : null,
-      why === null ? "no problems seen" : `incomplete: ${why}`,
+      why === null ? (remarkOf(chosen) ? null : "no problems seen") : `incomplete: ${why}`,
     ];
     setText(this.facts, facts.filter(Boolean).join(" · "));
-    this.devices.update(chosen.devices, "nothing");
+    this.devices.update(hasSizes(chosen) ? chosen.devices : [], "nothing is known");
   }
 }

@@ -1,20 +1,20 @@
 import { readFileSync } from "node:fs";
 import { WORDS } from "virtual:glossary";
 import { describe, expect, test } from "vitest";
-import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
+import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Leaks, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
 import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
 import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
 import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
-import { namesOf, notAttached, sensors, upstream } from "../../src/machine";
+import { barsOf, besides, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
 import { HIDDEN, learnHidden, named, namedOfAll } from "../../src/hidden";
-import { sumTitle } from "../../src/parts";
+import { processColumns, sumTitle } from "../../src/parts";
 import { harmless, shortLine, userFrame } from "../../src/text";
 import { grouped } from "../../src/views/processes";
 import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/timeline";
@@ -176,10 +176,23 @@ describe("what follows from figures", () => {
     }
   });
 
-  const said = (change: Partial<Device>, more: Partial<Snapshot> = {}, failures: Explanation[] = []) => {
+  const said = (change: Partial<Device>, more: Partial<Snapshot> = {}, failures: Explanation[] = [], leaks: Leaks | null = null) => {
     const snapshot = { time: "2026-11-16T10:00:00Z", devices: [device(change)], processes: [], ...more } as unknown as Snapshot;
-    return problems(snapshot, failures, null).map((problem) => problem.text);
+    return problems(snapshot, failures, leaks).map((problem) => problem.text);
   };
+
+  test("what grew until a device was closed or a process ended stays a problem", () => {
+    const held = (line: string, departed: boolean, growing = true) => ({ pid: 7, process: "leak", departed, line, callers: [], operation: null, bytes: 2 << 20, growing });
+    const leaks = (...held_at_close: ReturnType<typeof held>[]) => ({ growing: [], held_at_close }) as unknown as Leaks;
+    const process = (state: string, ended?: string) =>
+      ({ processes: [{ pid: 7, name: "leak", state, released: ended ? { time: ended } : null }] }) as unknown as Partial<Snapshot>;
+    const closed = leaks(held("/m/a.py:5 f", false), held("/m/b.py:9 f", false), held("/m/c.py:1 f", false, false));
+    expect(said({}, process("live"), [], closed)).toEqual(["pid 7 leak grew until its device was closed: 4.0 MiB held, a.py:5 and 1 other line"]);
+    expect(said({}, {}, [], closed)).toEqual([]);
+    const ended = leaks(held("/m/a.py:5 f", true));
+    expect(said({}, process("exited", "2026-11-16T09:58:01Z"), [], ended)).toEqual(["pid 7 leak grew until it ended: 2.0 MiB held, a.py:5"]);
+    expect(said({}, process("exited", "2026-11-16T09:57:59Z"), [], ended)).toEqual([]);
+  });
 
   test("each problem is named, and nothing wrong is nothing", () => {
     expect(said({})).toEqual([]);
@@ -424,17 +437,56 @@ describe("what the machine says by itself", () => {
   });
 
   test("counters are marked by their source, and an unknown version is no zero", () => {
-    const found = { error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    const found = { id: "0x7", error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
     expect(upstream(device({ upstream: found }))).toEqual(["not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters)"]);
-    const unknown = { error: "version 9 is not known", not_attached: null, left_behind: null, difference_text: null };
+    const unknown = { id: "0x7", error: "version 9 is not known", not_attached: null, left_behind: null, difference_text: null };
     expect(upstream(device({ upstream: unknown }))).toEqual(["TT-Metal's counters: version 9 is not known"]);
   });
 
   test("processes that do not report are listed, those that do are not listed twice", () => {
     const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: sizes }] };
-    const machine = { errors: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
+    const machine = { errors: [], unmatched: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
     const rows = notAttached(machine);
     expect(rows.map((row) => [row.pid, stateOf(row), row.devices[0]?.dram_bytes])).toEqual([[41, "not attached", 8 * 2 ** 20]]);
     expect(notAttached(undefined)).toEqual([]);
+  });
+
+  test("sizes that nobody counts are not known, and it is said why", () => {
+    const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: null }] };
+    const of = (devices: (typeof user)["devices"]) => notAttached({ errors: [], unmatched: [], processes: [{ ...user, devices }] })[0] as Process;
+    const counted = notAttached({ errors: [], unmatched: [], processes: [{ ...user, devices: [{ id: 1, upstream: sizes }] }] })[0] as Process;
+    expect([hasSizes(counted), hasSizes(of(user.devices)), hasSizes(of([]))]).toEqual([true, false, false]);
+    expect(remarkOf(counted)).toBe("not attached: sizes from TT-Metal's counters, as requested");
+    expect(remarkOf(of(user.devices))).toBe("not attached: it has a device open, what it holds is not known");
+    expect(remarkOf(of([]))).toBe("not attached: it uses a chip that is none of the devices here");
+    const cells = (process: Process) => processColumns().filter(({ title }) => ["DEVICES", "DRAM", "ON FULLEST"].includes(title)).map((column) => column.text(process));
+    expect(cells(counted)).toEqual(["1", "8.0 MiB", "8.0 MiB"]);
+    expect(cells(of([]))).toEqual(["–", "–", "–"]);
+  });
+
+  test("bars are of the counters only where nothing attached has anything", () => {
+    const usage = (charged: number) => ({ charged_bytes: charged, union_bytes: null, capacity_bytes: 16 * 2 ** 20, peak_bytes: 0, occupied_bytes: null, physical_bytes: null }) as ClassUsage;
+    const found = { id: "0x7", error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    const apart = { registered_bytes: 0, resident_bytes: null, count: 0 };
+    const with_ = (charged: number) => device({ dram: usage(charged), l1: usage(0), l1_small: usage(0), trace: usage(0), system: usage(0), cb: apart, kernel: apart, upstream: found });
+    expect([barsOf(with_(0)).dram.used, barsOf(with_(0)).remark]).toEqual([8 * 2 ** 20, "from TT-Metal's counters, as requested"]);
+    expect([barsOf(with_(1024)).dram.used, barsOf(with_(1024)).remark]).toEqual([1024, null]);
+    const telemetry = {} as Device["telemetry"];
+    const opener = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 0, upstream: null }] };
+    const open = { errors: [], unmatched: [], processes: [opener] };
+    const { remark, isKnown } = barsOf({ ...with_(0), upstream: null, source: null, telemetry }, open);
+    expect(isKnown).toBe(false);
+    expect(remark).toBe("in use by what is not attached: what it holds is not known");
+    expect(besides(with_(1024))).toBe("Besides, not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters).");
+    expect(besides(device({}))).toBe(null);
+    expect([isReported(device({ source: null, telemetry })), isReported(device({ source: "attached", telemetry }))]).toEqual([false, true]);
+  });
+
+  test("counters of other chips are said where somebody has something there", () => {
+    const other = (id: string, held: typeof sizes) => ({ id, error: null, not_attached: held, left_behind: nothing, difference_text: null });
+    const said = (...unmatched: ReturnType<typeof other>[]) => elsewhere({ errors: [], processes: [], unmatched });
+    expect([elsewhere(undefined), said(other("0xbeef", nothing))]).toEqual([null, null]);
+    expect(said(other("0xbeef", sizes))).toBe("TT-Metal counts 8.0 MiB on another chip (0xbeef)");
+    expect(said(other("0x1", sizes), other("0x2", sizes))).toBe("TT-Metal counts 16.0 MiB on 2 other chips");
   });
 });

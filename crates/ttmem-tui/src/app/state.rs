@@ -178,8 +178,12 @@ impl App {
         self.data.begin_frame(now);
         let canvas = &mut Canvas::new(buffer, self.theme);
         let problem = problems::line(&self.data);
+        let lines = problem
+            .as_ref()
+            .map(|line| frame::problem_lines(canvas.area, line));
+        let lines = lines.unwrap_or_default();
         let around = Around {
-            has_problem: problem.is_some(),
+            problem_lines: lines.len(),
             companion_lines: companion.len(),
             time_lines: timebar::lines(&self.data),
         };
@@ -189,7 +193,7 @@ impl App {
             Some(parts) => {
                 self.draw_parts(canvas, &parts, companion);
                 if let Some(problem) = &problem {
-                    frame::draw_problem(canvas, parts.problem, problem);
+                    frame::draw_problem(canvas, parts.problem, (problem, &lines));
                 }
             }
             None => frame::draw_too_small(canvas),
@@ -240,13 +244,14 @@ impl App {
         } else {
             frame::draw_facts(canvas, row_of(area, 0), &self.data);
         }
-        let problem = problems::line(&self.data);
-        if let Some(problem) = &problem {
-            frame::draw_problem(canvas, row_of(area, 1), problem);
+        let mut top = 1;
+        if let Some(problem) = problems::line(&self.data) {
+            let lines = frame::problem_lines(area, &problem);
+            frame::draw_problem(canvas, below(area, top), (&problem, &lines));
+            top += u16::try_from(lines.len()).unwrap_or(u16::MAX);
         }
-        let above = 1 + u16::from(problem.is_some());
         let view = &mut self.views[self.tab as usize];
-        view.draw(canvas, below(area, above), &self.data, &self.chosen);
+        view.draw(canvas, below(area, top), &self.data, &self.chosen);
         self.theme.ascii(canvas);
     }
 

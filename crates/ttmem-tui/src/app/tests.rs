@@ -54,6 +54,20 @@ fn every_tab_with_what_is_around_it() {
 }
 
 #[test]
+fn a_problem_is_on_as_many_lines_as_it_needs() {
+    let mut app = app(Tab::Events);
+    app.take(Update::Leaks(Box::new(crate::testing::leaks())), now());
+    let screen = drawn(&mut app, (60, 24), &[]);
+    let lines: Vec<&str> = screen.lines().skip(2).take(2).collect();
+    let [first, second] = lines[..] else {
+        unreachable!("two lines")
+    };
+    assert!(first.starts_with("! ") && first.contains(" ["), "{screen}");
+    assert!(second.starts_with("  "), "{screen}");
+    assert_eq!(screen.lines().count(), 24, "{screen}");
+}
+
+#[test]
 fn numbers_and_tab_go_from_view_to_view() {
     let mut app = app(Tab::Overview);
     for (digit, tab) in ('1'..='9').zip(Tab::ALL) {

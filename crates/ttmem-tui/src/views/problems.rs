@@ -11,9 +11,11 @@ use crate::labels;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Share, percent};
-use ttmem_api::{ClassUsage, Device, GrowingProcess, Process, Snapshot};
+use ttmem_api::{
+    ClassUsage, Device, GrowingProcess, HeldAtClose, LeakGroup, Process, Snapshot, called_from,
+};
 
-/// Free memory of which a request can have less than one part in so many is in pieces.
+/// Free memory of which a request can have less than one part in so many is fragmented.
 const PIECES: u64 = 4;
 
 /// Less than one part in so many of a memory is not worth the word free.
@@ -48,6 +50,7 @@ pub(crate) fn problems(data: &Data) -> Vec<Problem> {
         .partition(|fresh| fresh.living.is_some());
     let mut problems: Vec<Problem> = failed(&of_living).into_iter().collect();
     problems.extend(in_order(snapshot, growing));
+    problems.extend(grew(data));
     problems.extend(failed(&of_ended));
     problems
 }
@@ -232,6 +235,48 @@ fn growing(data: &Data) -> Vec<Problem> {
     growing.map(problem).collect()
 }
 
+/// The processes that grew until they closed their devices or ended: nobody frees that any more.
+fn grew(data: &Data) -> Vec<Problem> {
+    let leaks = data.leaks.as_ref().map(|fresh| &fresh.document);
+    let held = leaks.map_or(&[][..], |leaks| &leaks.held_at_close);
+    let mut found: Vec<(&LeakGroup, u64, u64)> = Vec::new();
+    for HeldAtClose { group, growing } in held {
+        if !growing || !data.is_of_interest(group) {
+            continue;
+        }
+        let is_same = |(known, ..): &&mut (&LeakGroup, u64, u64)| {
+            (known.pid, &known.instance) == (group.pid, &group.instance)
+        };
+        match found.iter_mut().find(is_same) {
+            Some((_first, bytes, lines)) => {
+                *bytes = bytes.saturating_add(group.bytes);
+                *lines += 1;
+            }
+            None => found.push((group, group.bytes, 1)),
+        }
+    }
+    let problem = |(group, size, lines): (&LeakGroup, u64, u64)| {
+        let who = name(group.pid, group.process.as_deref());
+        let until = if group.departed {
+            "it ended"
+        } else {
+            "its device was closed"
+        };
+        let others = match lines - 1 {
+            0 => String::new(),
+            others => format!(" and {}", counted(others, "other line")),
+        };
+        let text = format!(
+            "{who} grew until {until}: {} held, {}{}{others}",
+            bytes(size),
+            group.place(),
+            called_from(&group.callers),
+        );
+        warning(text, '8')
+    };
+    found.into_iter().map(problem).collect()
+}
+
 fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
     let mut found = Vec::new();
     for process in &snapshot.processes {
@@ -379,8 +424,46 @@ mod tests {
         let leaks = crate::testing::leaks();
         let said = leaks.growing[0].sentence();
         data.apply(crate::data::Update::Leaks(Box::new(leaks)), now);
-        let found: Vec<String> = problems(&data).into_iter().map(|one| one.text).collect();
-        assert_eq!(found, [format!("pid 4242 grows: {said}")]);
+        let texts = |data: &Data| -> Vec<String> {
+            let problems = problems(data).into_iter();
+            problems.map(|one| one.text).collect()
+        };
+        // What is held by a process that is not listed any more concerns nobody.
+        assert_eq!(texts(&data), [format!("pid 4242 grows: {said}")]);
+        let snapshot = &mut data.snapshot.as_mut().expect("one").document;
+        let process = &mut snapshot.processes[0];
+        (process.pid, process.instance) = (Some(4242), None);
+        data.leaks.as_mut().expect("some").document.growing.clear();
+        let closed = "pid 4242 grew until its device was closed: 4.0 KiB held, model.py:57";
+        assert_eq!(texts(&data), [closed]);
+        let leaks = &mut data.leaks.as_mut().expect("some").document;
+        for held in &mut leaks.held_at_close {
+            (held.growing, held.group.departed) = (true, true);
+        }
+        let ended = "pid 4242 grew until it ended: 8.0 KiB held, model.py:57 and 1 other line";
+        assert_eq!(texts(&data), [ended]);
+    }
+
+    #[test]
+    fn the_line_of_python_is_on_every_screen() {
+        let problem = Line {
+            text: "! pid 70100 python3, device 0: L1 is fragmented: ttnn.conv2d (model.py:1257) \
+                   needs 16.0 MiB in one piece in each of 12 banks; 511.0 MiB are free, but the \
+                   largest free block has 8.0 MiB. (12 s ago) (and 3 failures before)"
+                .to_owned(),
+            ink: Ink::Danger,
+            key: " [9], 3 more".to_owned(),
+        };
+        for (columns, rows, lines) in [(80, 24, 2), (100, 30, 3), (160, 45, 2), (300, 90, 1)] {
+            let screen = ratatui::layout::Rect::new(0, 0, columns, rows);
+            let shown = crate::frame::problem_lines(screen, &problem);
+            assert_eq!(shown.len(), lines, "{shown:?}");
+            assert!(shown.concat().contains("(model.py:1257)"), "{shown:?}");
+            let room = usize::from(columns) - problem.key.len();
+            let fits = |line: &String| crate::widgets::text::width(line) <= room;
+            assert!(shown.iter().all(fits), "{shown:?}");
+            assert_eq!(shown.concat().ends_with('…'), columns == 80, "{shown:?}");
+        }
     }
 
     #[test]

@@ -55,6 +55,16 @@ impl Column {
         }
     }
 
+    /// The same, at least so wide.
+    pub(crate) const fn at_least(self, width: u16) -> Self {
+        let width = if self.width < width {
+            width
+        } else {
+            self.width
+        };
+        Self { width, ..self }
+    }
+
     /// The same, never shown: its place stays, so that those of the others do.
     pub(crate) const fn hidden(self) -> Self {
         Self {

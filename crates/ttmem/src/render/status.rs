@@ -178,7 +178,7 @@ impl Page<'_, Snapshot> {
             let cells = [
                 known(user.pid),
                 machine_labels::user_name(user),
-                user.devices.len().to_string(),
+                known(Some(user.devices.len()).filter(|count| *count > 0)),
                 size(|counted| counted.dram),
                 size(|counted| counted.l1),
                 size(|counted| counted.trace),
@@ -192,6 +192,10 @@ impl Page<'_, Snapshot> {
                 "sizes {}: as requested, CBs approximate; start programs with ttmem run to see everything",
                 machine_labels::FROM_COUNTERS
             );
+            text.push_str(&self.paint.detail(&sentence("  ", &note, self.width)));
+        }
+        if let Some(elsewhere) = machine_labels::elsewhere(machine) {
+            let note = format!("{elsewhere}, which is none of the devices above");
             text.push_str(&self.paint.detail(&sentence("  ", &note, self.width)));
         }
         text

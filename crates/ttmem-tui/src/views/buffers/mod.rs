@@ -315,11 +315,16 @@ impl View for Buffers {
         match window {
             None => draw_waiting(canvas, below(list_area, 1), data),
             Some(_) if rows == 0 => {
-                canvas.text(
-                    row_of(list_area, 1),
-                    "no buffer that is live matches",
-                    Ink::Faint,
-                );
+                let none = if data
+                    .devices()
+                    .iter()
+                    .all(|device| device.held().total() == 0)
+                {
+                    "no buffer is live"
+                } else {
+                    "no buffer that is live matches"
+                };
+                canvas.text(row_of(list_area, 1), none, Ink::Faint);
             }
             Some(_) => {}
         }

@@ -46,7 +46,7 @@ impl Chart<'_> {
         }
         let Some((history, _)) = self.history.filter(|_| extreme.is_some()) else {
             let middle = row_of(plot, plot.height / 2);
-            canvas.text(middle, "nothing known yet", Ink::Faint);
+            canvas.text(middle, "no history yet", Ink::Faint);
             return;
         };
         let columns = self.columns(usize::from(plot.width));

@@ -349,7 +349,8 @@ impl View for DeviceView {
         if area.is_empty() {
             return;
         }
-        draw_title(canvas, area, data, chosen);
+        let title = draw_title(canvas, area, data, chosen);
+        let area = below(area, title);
         let Some(device) = chosen.device(data) else {
             return;
         };
@@ -385,7 +386,7 @@ impl View for DeviceView {
         };
         let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
         let rows = u16::try_from(rows).unwrap_or(u16::MAX);
-        let body = area.height.saturating_sub(2);
+        let body = area.height.saturating_sub(1);
         // Charts take what figures leave, but neither takes all.
         let figures = rows
             .min(body.saturating_sub(CHART_ROWS))
@@ -400,14 +401,14 @@ impl View for DeviceView {
             (charts, figures)
         };
         if charts > 0 {
-            let place = above(below(area, 2), charts);
+            let place = above(below(area, 1), charts);
             self.draw_charts(canvas, place, device, shown.as_ref());
         }
         let place = below(area, area.height - figures);
         let lines: Vec<&[Line<'_>]> = columns.iter().map(Vec::as_slice).collect();
         self.draw_details(canvas, place, &lines);
-        if area.height > 1 {
-            self.draw_choices(canvas, row_of(area, 1), shown.as_ref());
+        if !area.is_empty() {
+            self.draw_choices(canvas, row_of(area, 0), shown.as_ref());
         }
     }
 

@@ -6,14 +6,14 @@ use crate::machine_labels;
 use crate::theme::{Ink, Theme};
 use crate::views::Chosen;
 use crate::views::naming::known;
-use crate::widgets::{Canvas, text};
+use crate::widgets::{Canvas, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
 
 const NAME_COLUMNS: usize = 16;
 
-/// Draws the line at the top of an area; without a device it says why there is none.
-pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) {
+/// Draws the lines at the top of an area, and says how many; without a device they say why there is none.
+pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chosen: &Chosen) -> u16 {
     let theme = canvas.theme;
     let Some(device) = chosen.device(data) else {
         let why = if data.totals().is_some() {
@@ -22,7 +22,7 @@ pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chose
             "waiting for the server"
         };
         canvas.text(area, why, Ink::Faint);
-        return;
+        return 1;
     };
     let place = chosen.place(data) + 1;
     let mut parts = vec![
@@ -31,6 +31,15 @@ pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chose
     ];
     parts.extend(facts(device, theme));
     canvas.spaced(area, &parts, 2);
+    match machine_labels::counted_apart(device) {
+        Some(counted) if area.height > 2 => {
+            let counted = machine_labels::counted(&counted);
+            let words = format!("besides, not attached: {counted}");
+            canvas.text(row_of(area, 1), words, Ink::Warning);
+            2
+        }
+        _all_below => 1,
+    }
 }
 
 fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
@@ -38,7 +47,11 @@ fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {
         let name = known(name.as_deref(), theme);
         (text::clip(&name, NAME_COLUMNS), Ink::Text)
     };
-    let mut facts = vec![name(&device.board), name(&device.arch)];
+    let mut facts = vec![name(&device.board)];
+    let sensors = device.telemetry.as_ref().map(machine_labels::sensors);
+    let sensors = sensors.unwrap_or_default().into_iter();
+    facts.extend(sensors.map(|value| (value, Ink::Text)));
+    facts.push(name(&device.arch));
     if let Some(unique_id) = device.unique_id {
         facts.push((unique_id.to_string(), Ink::Text));
     }

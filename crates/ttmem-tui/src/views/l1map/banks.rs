@@ -23,7 +23,7 @@ const ASCII_LEVELS: [char; 3] = [':', 'o', 'O'];
 const BLOCKS: &[Column] = &[
     Column::figures("ADDRESS", 11, 0),
     Column::figures("PER BANK", 10, 0),
-    Column::words("OPERATION", 9, 0).growing(),
+    Column::words("OWNER", 14, 0).growing(),
     Column::figures("PID", 7, 1),
     Column::figures("AGE", 6, 2),
     Column::figures("ON ALL BANKS", 12, 3),

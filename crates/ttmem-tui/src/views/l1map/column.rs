@@ -294,10 +294,10 @@ fn short(name: &str, narrow: bool) -> &str {
     }
 }
 
-/// The operation and the line of Python, as far as they are known.
+/// The line of Python and the operation, as far as they are known: the line is cut last.
 pub(super) fn origin(operation: Option<&str>, line: Option<&str>, narrow: bool) -> Option<String> {
     let operation = operation.map(|name| short(name, narrow));
-    let parts = operation.into_iter().chain(line.map(short_line));
+    let parts = line.map(short_line).into_iter().chain(operation);
     let parts: Vec<&str> = parts.collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }

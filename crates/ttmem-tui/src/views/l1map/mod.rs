@@ -370,8 +370,8 @@ impl View for L1MapView {
         if area.is_empty() {
             return;
         }
-        draw_title(canvas, area, data, chosen);
-        let body = below(area, 1);
+        let title = draw_title(canvas, area, data, chosen);
+        let body = below(area, title);
         self.cells = Some(banks::cells_wanted(body));
         let Some(device) = chosen.device(data).filter(|_| body.height > 0) else {
             return;

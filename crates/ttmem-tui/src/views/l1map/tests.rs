@@ -122,6 +122,28 @@ fn a_line_of_python_is_found_on_a_core_and_in_a_bank() {
 }
 
 #[test]
+fn a_line_of_python_is_not_cut_before_its_end() {
+    let mut data = BUSY.data();
+    let line = Some("/home/me/model.py:1257 step".to_owned());
+    let map = &mut data.l1map.as_mut().expect("a map").document.1;
+    for segment in &mut map.core.as_mut().expect("a core").segments {
+        segment.line.clone_from(&line);
+    }
+    for block in &mut data.blocks.as_mut().expect("banks").document.1.largest {
+        block.line.clone_from(&line);
+    }
+    for size in [(80, 24), (100, 30), (160, 45)] {
+        let mut view = L1MapView::default();
+        let cores = drawn(&mut view, &data, &Chosen::default(), size);
+        press(&mut view, &[Key::Char('d')], &data, &mut Chosen::default());
+        let banks = drawn(&mut view, &data, &Chosen::default(), size);
+        for screen in [cores, banks] {
+            assert!(screen.contains("model.py:1257"), "{size:?}: {screen}");
+        }
+    }
+}
+
+#[test]
 fn a_clash_is_said_and_marked() {
     let mut data = busy_with((0, 0));
     let map = &mut data.l1map.as_mut().expect("a map").document.1;

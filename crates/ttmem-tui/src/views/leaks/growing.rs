@@ -54,11 +54,17 @@ pub(super) fn lines(data: &Data, find: &Prompt, theme: Theme) -> Vec<Line> {
         ]
     });
     let held = leaks.held_at_close.iter();
-    let held = held.filter(|held| !held.growing && found(&held.group));
+    // What grew of a process that has ended is in the other list, too.
+    let held = held.filter(|held| !(held.growing && held.group.departed) && found(&held.group));
     let held = held.map(|held| {
         let group = &held.group;
+        let (word, ink) = if held.growing {
+            ("grew until close  ", Ink::Warning)
+        } else {
+            ("held at close  ", Ink::Text)
+        };
         vec![
-            ("held at close  ".to_owned(), Ink::Text),
+            (word.to_owned(), ink),
             (
                 format!("{}, {}", format::bytes(group.bytes), group.place()),
                 Ink::Strong,
@@ -108,20 +114,22 @@ mod tests {
     #[test]
     fn growth_comes_first_and_what_was_held_says_so() {
         let lines = texts(&Prompt::default());
-        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
         let first = "growing  +2.0 MiB per step since step 3, model.py:57";
         assert!(lines[0].starts_with(first), "{lines:?}");
         assert!(lines[0].contains("2 buffers of 4.0 MiB"), "{lines:?}");
-        let second = "held at close  4.0 KiB, cache.py:9";
+        let second = "grew until close  4.0 KiB, model.py:57";
         assert!(lines[1].starts_with(second), "{lines:?}");
+        let third = "held at close  4.0 KiB, cache.py:9";
+        assert!(lines[2].starts_with(third), "{lines:?}");
     }
 
     #[test]
     fn what_is_looked_for_is_found_here_as_well() {
         for (text, found) in [
             ("CACHE.py", 1),
-            ("ttnn::empty", 2),
-            ("4242", 2),
+            ("ttnn::empty", 3),
+            ("4242", 3),
             ("none", 0),
         ] {
             let mut find = Prompt::default();

@@ -2,7 +2,7 @@
 //!
 //! Every figure under its label of [`labels`]; what has no room is left out from the right.
 
-use super::figures::{Figures, Filled};
+use super::figures::{Figures, Filled, is_reported};
 use super::plan::Size;
 use crate::data::Data;
 use crate::format::{bytes, counted_as, time_near};
@@ -94,8 +94,12 @@ fn draw_strip(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen
     pen.skip(NAME + 1);
     draw_memory(&mut pen, labels::L1, &figures.l1, bar, theme);
     pen.pieces(capacity(&figures.l1, theme));
-    pen.pieces(storage(figures, theme));
-    pen.pieces(upstream(device));
+    if figures.counted.is_some() {
+        pen.piece(machine_labels::FROM_COUNTERS, Ink::Faint);
+    } else if is_reported(device) {
+        pen.pieces(storage(figures, theme));
+    }
+    pen.pieces(upstream(figures));
 }
 
 fn draw_card(
@@ -119,6 +123,7 @@ fn draw_card(
     pen.pieces(peak(&device.dram, data));
     let mut pen = canvas.pen(cell, cell.y + 2);
     pen.skip(MEMORY);
+    pen.pieces(source(figures));
     pen.pieces(fit(&device.dram));
     pen.pieces(labels::fragmented(&device.dram).map(|words| (words, Ink::Faint)));
     let mut pen = canvas.pen(cell, cell.y + 3);
@@ -131,7 +136,7 @@ fn draw_card(
             let name = crate::views::naming::part_name(ink);
             pen.piece(&format!("{} {name} {}", theme.fill(ink), bytes(part)), ink);
         }
-    } else {
+    } else if is_reported(device) || figures.counted.is_some() {
         pen.put(
             "buffers only: what else lies in L1 is not known",
             Ink::Faint,
@@ -139,24 +144,35 @@ fn draw_card(
     }
     let mut pen = canvas.pen(cell, cell.y + 5);
     pen.skip(MEMORY);
-    pen.pieces(storage(figures, theme).into_iter().skip(1));
-    pen.pieces([region(labels::L1_SMALL, &device.l1_small, theme)]);
-    pen.pieces([region(labels::TRACE, &device.trace, theme)]);
+    if let Some(counted) = figures.counted {
+        let others = [
+            (labels::L1_SMALL, counted.l1_small),
+            (labels::TRACE, counted.trace),
+            (labels::CBS, counted.cb),
+        ];
+        pen.pieces(others.map(|(name, size)| (format!("{name} {}", bytes(size)), Ink::Text)));
+    } else if is_reported(device) {
+        pen.pieces(storage(figures, theme).into_iter().skip(1));
+        pen.pieces([region(labels::L1_SMALL, &device.l1_small, theme)]);
+        pen.pieces([region(labels::TRACE, &device.trace, theme)]);
+    }
     let mut pen = canvas.pen(cell, cell.y + 6);
     pen.skip(MEMORY);
     pen.piece(
         &counted_as(figures.holders.processes, "process", "processes"),
         Ink::Faint,
     );
-    pen.pieces(upstream(device));
-    pen.piece(
-        &counted_as(device.dispatches, "dispatch", "dispatches"),
-        Ink::Faint,
-    );
-    pen.piece(
-        &counted_as(device.trace_replays, "trace replay", "trace replays"),
-        Ink::Faint,
-    );
+    pen.pieces(upstream(figures));
+    if is_reported(device) {
+        pen.piece(
+            &counted_as(device.dispatches, "dispatch", "dispatches"),
+            Ink::Faint,
+        );
+        pen.piece(
+            &counted_as(device.trace_replays, "trace replay", "trace replays"),
+            Ink::Faint,
+        );
+    }
     for (_word, warning) in &figures.warnings {
         pen.piece(&format!("! {warning}"), Ink::Warning);
     }
@@ -186,16 +202,31 @@ fn sensors(device: &Device) -> Vec<Piece> {
     known.map(|value| (value, Ink::Text)).collect()
 }
 
-/// What TT-Metal's counters know beyond what is attached.
-fn upstream(device: &Device) -> Vec<Piece> {
-    let sentences = machine_labels::upstream(device).into_iter();
+/// What TT-Metal's counters know beyond the bars.
+fn upstream(figures: &Figures<'_>) -> Vec<Piece> {
+    let sentences = machine_labels::upstream(figures.device).into_iter();
+    // Where the bars are theirs, the first says the same again.
+    let sentences = sentences.skip(usize::from(figures.counted.is_some()));
     sentences.map(|words| (words, Ink::Faint)).collect()
 }
 
+/// Whose figures a card has, where they are not those of attached processes.
+fn source(figures: &Figures<'_>) -> Option<Piece> {
+    let words = match figures.counted {
+        Some(_counted) => format!("{}, as requested", machine_labels::FROM_COUNTERS),
+        None if !figures.dram.is_known => {
+            "in use by what is not attached: what it holds is not known".to_owned()
+        }
+        None => return None,
+    };
+    Some((words, Ink::Faint))
+}
+
 fn capacity(memory: &Filled, theme: Theme) -> Vec<Piece> {
+    let used = memory.is_known.then_some(memory.used);
     let words = format!(
         "{} of {}",
-        bytes(memory.used),
+        known_bytes(used, theme),
         known_bytes(memory.whole, theme)
     );
     vec![(words, Ink::Text)]

@@ -4,6 +4,7 @@
 
 use crate::format;
 use crate::labels;
+use crate::machine_labels::counted_apart;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
@@ -25,6 +26,8 @@ pub(crate) struct Filled {
     pub(crate) peak: Option<u64>,
     /// Of L1: whether all that lies in it is known, rather than its buffers only.
     pub(crate) is_occupied: bool,
+    /// Whether anybody says what is taken of it.
+    pub(crate) is_known: bool,
 }
 
 impl Filled {
@@ -37,6 +40,7 @@ impl Filled {
             whole: class.capacity_bytes,
             peak: Some(class.peak_bytes),
             is_occupied: false,
+            is_known: true,
         }
     }
 
@@ -46,6 +50,15 @@ impl Filled {
             parts: [(ink, counted), (ink, 0), (ink, 0), (ink, 0)],
             used: counted,
             peak: None,
+            ..Self::class(ink, class)
+        }
+    }
+
+    /// A class that is in use by nobody who says how much.
+    fn unknown(ink: Ink, class: &ClassUsage) -> Self {
+        Self {
+            peak: None,
+            is_known: false,
             ..Self::class(ink, class)
         }
     }
@@ -65,11 +78,12 @@ impl Filled {
             whole: Some(physical),
             peak: None,
             is_occupied: true,
+            is_known: true,
         }
     }
 
     pub(crate) fn share(&self) -> Option<Share> {
-        Share::of(self.used, self.whole)
+        Share::of(self.used, self.whole.filter(|_| self.is_known))
     }
 
     pub(crate) fn is_nearly_full(&self) -> bool {
@@ -88,14 +102,19 @@ impl Filled {
     }
 
     pub(crate) fn bar(&self) -> Bar {
-        Bar::new(&self.parts, self.whole).with_peak(self.peak)
+        let whole = self.whole.filter(|_| self.is_known);
+        Bar::new(&self.parts, whole).with_peak(self.peak)
     }
+}
+
+/// Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time.
+pub(crate) const fn is_reported(device: &Device) -> bool {
+    device.source.is_some() || device.telemetry.is_none()
 }
 
 /// What TT-Metal's counters say of a device on which nothing that is attached has anything.
 pub(crate) fn counted(device: &Device) -> Option<UpstreamBytes> {
-    let upstream = device.upstream.as_ref()?;
-    let counted = upstream.not_attached.filter(|bytes| !bytes.is_zero())?;
+    let counted = counted_apart(device)?;
     (device.held().total() == 0).then_some(counted)
 }
 
@@ -108,16 +127,23 @@ pub(crate) struct Figures<'d> {
     /// DRAM, without the trace region.
     pub(crate) dram: Filled,
     pub(crate) l1: Filled,
+    /// What bars and figures are made of where nothing attached has anything.
+    pub(crate) counted: Option<UpstreamBytes>,
     pub(crate) holders: Holders,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl<'d> Figures<'d> {
     pub(crate) fn of(device: &'d Device, holders: Holders) -> Self {
-        let (dram, l1) = match counted(device) {
+        let counted = counted(device);
+        let (dram, l1) = match counted {
             Some(counted) => (
                 Filled::counted(Ink::Dram, counted.dram, &device.dram),
                 Filled::counted(Ink::L1, counted.l1, &device.l1),
+            ),
+            None if !is_reported(device) && holders.processes > 0 => (
+                Filled::unknown(Ink::Dram, &device.dram),
+                Filled::unknown(Ink::L1, &device.l1),
             ),
             None => (Filled::class(Ink::Dram, &device.dram), Filled::l1(device)),
         };
@@ -125,6 +151,7 @@ impl<'d> Figures<'d> {
             device,
             dram,
             l1,
+            counted,
             holders,
             warnings: warnings(device, &dram, &l1, holders),
         }

@@ -4,6 +4,7 @@ use super::figures::Filled;
 use crate::data::Data;
 use crate::format;
 use crate::labels;
+use crate::machine_labels::counted_apart;
 use crate::theme::Ink;
 use crate::views::naming::{known_bytes, percent_of};
 use crate::widgets::{Area, Canvas, draw_area, left_of, panel, right_of, text};
@@ -66,41 +67,55 @@ fn draw_one(canvas: &mut Canvas<'_>, area: Rect, data: &Data, graph: &Graph) {
         (used.saturating_add(memory.used), whole)
     });
     let share = percent_of(used, whole, theme);
+    // The history has what attached processes report; bars of devices may have more.
+    let is_all = devices.iter().all(|device| counted_apart(device).is_none());
+    let name = match is_all {
+        true => graph.name.to_owned(),
+        false => format!("{} of attached processes", graph.name),
+    };
     let title = format!(
-        "{} {share}: {} of {}",
-        graph.name,
+        "{name} {share}: {} of {}",
         format::bytes(used),
         labels::on_devices_of(known_bytes(whole, theme), devices.len()),
     );
     // What a figure is of is never cut off.
     let title = if text::width(&title) + BORDERS > usize::from(area.width) {
-        labels::on_devices_of(format!("{} {share}", graph.name), devices.len())
+        labels::on_devices_of(format!("{name} {share}"), devices.len())
     } else {
         title
     };
     let inner = panel(canvas, area, &title, false);
-    let Some(recent) = &data.recent else {
-        canvas.text(inner, "nothing known yet", Ink::Faint);
-        return;
+    let (values, from) = match known(data, graph) {
+        Some((values, since)) => (values, since),
+        // Before the first sample: what is known now.
+        None => {
+            let blank = usize::try_from(LEAST_SECONDS).unwrap_or(1) - 1;
+            let mut values = vec![None; blank];
+            values.push(Some(used));
+            (values, data.ago(LEAST_SECONDS))
+        }
     };
-    let history = &recent.document;
+    let area = Area {
+        values: &values,
+        whole,
+        ink: graph.ink,
+        from,
+        to: data.now_word(),
+    };
+    draw_area(canvas, inner, &area);
+}
+
+/// What is known over time and since when; none before the first sample.
+fn known(data: &Data, graph: &Graph) -> Option<(Vec<Option<u64>>, String)> {
+    let history = &data.recent.as_ref()?.document;
     let sums = sums(history, graph.values);
-    let Some(first) = sums.iter().position(Option::is_some) else {
-        canvas.text(inner, "nothing known yet", Ink::Faint);
-        return;
-    };
+    let first = sums.iter().position(Option::is_some)?;
     let least =
         usize::try_from(LEAST_SECONDS / u64::from(history.step_seconds.max(1))).unwrap_or(1);
     let first = first.min(sums.len().saturating_sub(least));
     let since = history.times.get(first).copied();
-    let area = Area {
-        values: &sums[first..],
-        whole,
-        ink: graph.ink,
-        from: since.map_or_else(String::new, |since| ago(since, history.time, data)),
-        to: data.now_word(),
-    };
-    draw_area(canvas, inner, &area);
+    let since = since.map_or_else(String::new, |since| ago(since, history.time, data));
+    Some((sums[first..].to_vec(), since))
 }
 
 fn ago(time: Timestamp, now: Timestamp, data: &Data) -> String {

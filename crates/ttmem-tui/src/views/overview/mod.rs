@@ -10,16 +10,17 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use self::figures::{Figures, Holders};
+use self::figures::{Figures, Holders, counted};
 use self::plan::{Plan, Size, TRAY_LABEL};
 use super::naming::part_name;
 use super::notice::{draw_notice, draw_silence};
 use super::processes::Processes;
 use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
-use crate::format::counted;
+use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
+use crate::machine_labels::{self, FROM_COUNTERS};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, left_of, panel, row_of};
 use ratatui::layout::Rect;
@@ -65,11 +66,26 @@ impl Overview {
 
     fn draw_devices(&mut self, canvas: &mut Canvas<'_>, plan: &Plan, data: &Data, chosen: usize) {
         let devices = data.devices();
-        let title = counted(devices.len() as u64, "device");
-        let title = match plan.size {
+        let title = format::counted(devices.len() as u64, "device");
+        let mut title = match plan.size {
             Size::Tiny => format!("{title}: D is DRAM, L is L1"),
             _larger => title,
         };
+        // Where there is no room for whose figures they are beside each.
+        let theirs = devices.iter().filter(|device| counted(device).is_some());
+        match theirs.count() {
+            all if plan.size == Size::Tiny && all == devices.len() => {
+                title = format!("{title}, {FROM_COUNTERS}");
+            }
+            some @ 1.. if plan.size == Size::Tiny => {
+                title = format!("{title}, {some} {FROM_COUNTERS}");
+            }
+            _said_beside_each => {}
+        }
+        let machine = data.totals().and_then(|snapshot| snapshot.machine.as_ref());
+        if let Some(elsewhere) = machine_labels::elsewhere(machine) {
+            title = format!("{title}; {elsewhere}");
+        }
         let inner = panel(canvas, plan.devices, &title, false);
         if plan.size != Size::Tiny {
             draw_legend(canvas, plan.devices);

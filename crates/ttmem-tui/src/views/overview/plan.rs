@@ -2,6 +2,7 @@
 //!
 //! Pure: from the number of devices and the room to places. Both drawing and keys go by it.
 
+use super::figures::is_reported;
 use crate::widgets::{above, below, left_of, right_of};
 use ratatui::layout::Rect;
 use ttmem_api::Device;
@@ -80,7 +81,8 @@ impl Plan {
         };
         let processes = wanted.min(LEAST_PROCESSES);
         let tall = (area.height / 4).clamp(5, 12);
-        let graphs = if area.height < 16 {
+        // Of what nobody reported there is no history.
+        let graphs = if area.height < 16 || !devices.iter().any(is_reported) {
             [0, 0, 0]
         } else {
             [tall, 5, 0]

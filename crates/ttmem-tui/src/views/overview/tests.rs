@@ -95,6 +95,51 @@ fn the_graph_fills_its_window() {
 }
 
 #[test]
+fn before_the_first_sample_the_graph_has_what_is_known_now() {
+    let mut data = devices(1);
+    data.recent = None;
+    let size = (80, 24);
+    let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+    let axis = screen.lines().find(|line| line.contains("10 s ago"));
+    assert!(axis.is_some_and(|axis| axis.contains("now")), "{screen}");
+    let bottom = screen.lines().find(|line| line.contains(" 0 B  "));
+    let plot: String = bottom.expect("a plot").chars().take(39).collect();
+    assert!(plot.ends_with('█'), "{screen}");
+}
+
+#[test]
+fn graphs_say_so_where_they_are_not_of_all() {
+    let mut data = devices(2);
+    let words = "of attached processes";
+    for size in [(100, 30), (160, 45)] {
+        let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+        assert!(
+            screen.contains("╭─ DRAM ") && !screen.contains(words),
+            "{screen}"
+        );
+    }
+    let unattached = unattached();
+    let upstream = unattached.devices()[0].upstream.clone();
+    data.snapshot.as_mut().expect("one").document.devices[1].upstream = upstream;
+    for size in [(100, 30), (160, 45)] {
+        let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+        assert_eq!(screen.matches(words).count(), 2, "{screen}");
+    }
+    // Where nobody ever reported anything there is nothing to draw.
+    let size = (160, 45);
+    let screen = drawn(
+        &mut Overview::default(),
+        &unattached,
+        &Chosen::default(),
+        size,
+    );
+    assert!(
+        !screen.contains(words) && !screen.contains("now│"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn a_server_that_is_gone_is_named_with_its_reason() {
     let now = Instant::now();
     let mut data = Data::new("ttmem.sock", std::time::Duration::from_secs(1), now);
@@ -438,8 +483,12 @@ fn unattached() -> Data {
 
 #[test]
 fn where_nothing_is_attached_the_machine_and_the_counters_are_shown() {
-    let data = unattached();
-    for size in [(100, 30), (200, 50)] {
+    let mut data = unattached();
+    let machine = &mut data.snapshot.as_mut().expect("one").document;
+    let upstream = machine.devices[0].upstream.clone();
+    let unmatched = &mut machine.machine.as_mut().expect("one").unmatched;
+    unmatched.extend(upstream);
+    for size in [(80, 24), (100, 30), (200, 50)] {
         let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
         for words in [
             "45.3 °C",
@@ -447,7 +496,9 @@ fn where_nothing_is_attached_the_machine_and_the_counters_are_shown() {
             "1000 MHz",
             "25.0%",
             "3.0 GiB of 12.0 GiB",
-            "from TT-Metal's counters",
+            "from TT-Metal's counters, as requested",
+            "TRACE 0 B · CBs 0 B",
+            "1 device; TT-Metal counts 3.0 GiB on another chip (0x7)",
             "4242",
             "trainer",
             "not attached",
@@ -458,11 +509,46 @@ fn where_nothing_is_attached_the_machine_and_the_counters_are_shown() {
 }
 
 #[test]
+fn the_manual_shows_a_machine_on_which_nothing_is_attached() {
+    let mut data = unattached();
+    let snapshot = &mut data.snapshot.as_mut().expect("one").document;
+    snapshot.devices[0].arch = Some("wormhole_b0".to_owned());
+    snapshot.devices[0].remote = Some(false);
+    snapshot.devices[0].l1.capacity_bytes = Some(85 << 20);
+    let mut open = snapshot.devices[0].clone();
+    (open.id, open.upstream) = (1, None);
+    let telemetry = open.telemetry.as_mut().expect("some");
+    telemetry.temperature_millidegrees = Some(38_600);
+    snapshot.devices.push(open);
+    let mut holder = snapshot.processes[0].clone();
+    (holder.pid, holder.name) = (Some(4311), Some("python3".to_owned()));
+    holder.source = ttmem_api::Source::Other;
+    holder.devices[0].id = 1;
+    snapshot.processes.push(holder);
+    let size = (100, 24);
+    let screen = drawn(&mut Overview::default(), &data, &Chosen::default(), size);
+    assert_screen("overview/not_attached_100x24", &screen);
+    let manual = include_str!("../../../../../docs/top.md");
+    assert!(
+        manual.contains(&screen),
+        "docs/top.md has another:\n{screen}"
+    );
+}
+
+#[test]
 fn the_device_view_has_what_the_driver_says() {
     let data = unattached();
     let mut view = crate::views::device::DeviceView::default();
     let screen = drawn(&mut view, &data, &Chosen::default(), (120, 40));
     for words in ["driver", "45.3 °C", "1000 MHz", "counters", "not attached"] {
         assert!(screen.contains(words), "{words}: {screen}");
+    }
+    // What nobody reports is in none of the figures, and said before them.
+    let map = &mut crate::views::l1map::L1MapView::default();
+    for view in [&mut view as &mut dyn View, map] {
+        let screen = drawn(view, &data, &Chosen::default(), (80, 24));
+        let second = screen.lines().nth(1).unwrap_or_default();
+        assert_eq!(second, "besides, not attached: DRAM 3.0 GiB, L1 4.0 MiB");
+        assert!(screen.starts_with("Device 0  1 of 1  n150  45.3 °C  17.0 W  1000 MHz"));
     }
 }

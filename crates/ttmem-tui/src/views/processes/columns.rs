@@ -5,16 +5,21 @@ use super::held::{command, remarks, state, user};
 use crate::data::Data;
 use crate::format::{bytes, ids, short_duration};
 use crate::labels::{fullest, held, is_gone};
+use crate::machine_labels::has_sizes;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::SortKey::{Number, Text};
-use crate::widgets::{Cell, Column, Sort, SortKey, sparkline};
+use crate::widgets::{Cell, Column, Sort, SortKey, sparkline, text};
 use ttmem_api::{Process, ProcessDevice};
 
 const DEVICES: usize = 10;
 
 /// Columns of the small curve.
 const TREND: usize = 8;
+
+/// The place of the column of states, which is as wide as they are, up to so many columns.
+const STATE: usize = 15;
+const WIDEST_STATE: usize = 26;
 
 /// The place of the column that rows are sorted by at first.
 pub(super) const DRAM: usize = 6;
@@ -69,7 +74,7 @@ pub(super) const SORTS: &[Sort<Process>] = &[
     Sort::descending(14, |process| {
         Number(process.start_time.map(|time| u64::MAX - time.unix_nanos()))
     }),
-    Sort::ascending(15, |process| Text(Some(state(process).0))),
+    Sort::ascending(STATE, |process| Text(Some(state(process).0))),
 ];
 
 /// The columns for these processes, some of which may not be shown.
@@ -80,6 +85,11 @@ pub(super) fn columns_for(processes: &[Process]) -> Vec<Column> {
             columns[place] = columns[place].hidden();
         }
     }
+    let states = processes
+        .iter()
+        .map(|process| text::width(&state(process).0));
+    let widest = states.max().unwrap_or(0).min(WIDEST_STATE);
+    columns[STATE] = columns[STATE].at_least(u16::try_from(widest).unwrap_or(u16::MAX));
     columns
 }
 
@@ -106,15 +116,12 @@ pub(super) fn process_cells(
     theme: Theme,
 ) -> Vec<Cell> {
     let gone = is_gone(process);
+    let is_known = !gone && has_sizes(process);
     let plain = if gone { Ink::Faint } else { Ink::Text };
     let unknown = theme.unknown();
     let size = |of: fn(&ProcessDevice) -> u64| {
-        let size = if gone {
-            unknown.to_owned()
-        } else {
-            bytes(held(&process.devices, of))
-        };
-        Cell::inked(size, plain)
+        let size = is_known.then(|| held(&process.devices, of));
+        Cell::inked(known_bytes(size, theme), plain)
     };
     let on_fullest = fullest(&process.devices);
     let age = process.start_time.and_then(|time| data.age_seconds(time));
@@ -138,7 +145,7 @@ pub(super) fn process_cells(
         Cell::inked(trend(process, data, theme), Ink::Dram),
         Cell::inked(
             known_bytes(
-                on_fullest.map(|(on, _)| on.dram_bytes).filter(|_| !gone),
+                on_fullest.map(|(on, _)| on.dram_bytes).filter(|_| is_known),
                 theme,
             ),
             plain,
@@ -189,8 +196,9 @@ pub(super) fn group_cells(group: &Group, processes: &[Process]) -> Vec<Cell> {
     ]
 }
 
-pub(super) fn device_cells(on: &ProcessDevice, theme: Theme) -> Vec<Cell> {
-    let size = |bytes: u64| Cell::faint(crate::format::bytes(bytes));
+pub(super) fn device_cells(process: &Process, on: &ProcessDevice, theme: Theme) -> Vec<Cell> {
+    let is_known = has_sizes(process);
+    let size = |bytes: u64| Cell::faint(known_bytes(is_known.then_some(bytes), theme));
     let blank = || Cell::faint("");
     vec![
         blank(),

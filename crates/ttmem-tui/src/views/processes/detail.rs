@@ -6,6 +6,7 @@ use crate::fetch::Document;
 use crate::format::{bytes, count, counted};
 use crate::input::{Key, Pointer};
 use crate::labels::{self, held};
+use crate::machine_labels::has_sizes;
 use crate::theme::{Ink, Theme};
 use crate::views::buffers::groups;
 use crate::views::buffers::question::sums;
@@ -16,7 +17,10 @@ use crate::widgets::{
     right_of, text,
 };
 use ratatui::layout::Rect;
-use ttmem_api::{BufferQuery, GroupBy, Process, ProcessDevice};
+use ttmem_api::{BufferQuery, GroupBy, Process, ProcessDevice, ProcessState};
+
+/// What can be done to see what is missing.
+const ATTACH: &str = "not attached: `ttmem run -- PROGRAM` shows its buffers and programs";
 
 const DEVICES: &[Column] = &[
     Column::figures("DEVICE", 6, 0),
@@ -123,13 +127,19 @@ impl Detail {
             (above(rest, rows), below(rest, rows))
         };
         let inner = panel(canvas, devices, "on each device", false);
-        Table::of(DEVICES).draw_first(canvas, inner, &process.devices, |on| cells(on, theme));
+        Table::of(DEVICES).draw_first(canvas, inner, &process.devices, |on| {
+            cells(on, process, theme)
+        });
         let title = "buffers by operation: Enter lists them, P shows programs, / finds";
         let title = match self.find.said(theme) {
             Some(find) => format!("buffers by operation: {find}"),
             None => title.to_owned(),
         };
         let inner = panel(canvas, operations, &title, false);
+        if process.state == ProcessState::NotAttached {
+            canvas.text(inner, ATTACH, Ink::Faint);
+            return;
+        }
         let asked = self.asked();
         match asked.and_then(|asked| sums(&asked, data)) {
             Some(found) => groups::draw_groups(canvas, inner, &mut self.cursor, found, data),
@@ -157,9 +167,11 @@ fn draw_title(canvas: &mut Canvas<'_>, area: Rect, process: &Process, theme: The
     if let Some(parent) = host.and_then(|host| host.parent) {
         pen.piece(&format!("child of {parent}"), Ink::Faint);
     }
-    let buffers = counted(held(&process.devices, |on| on.buffers), "buffer");
-    pen.piece(&buffers, Ink::Faint);
-    pen.piece(&format!("source {}", process.source), Ink::Faint);
+    if process.state != ProcessState::NotAttached {
+        let buffers = counted(held(&process.devices, |on| on.buffers), "buffer");
+        pen.piece(&buffers, Ink::Faint);
+        pen.piece(&format!("source {}", process.source), Ink::Faint);
+    }
     let remarks = remarks(process);
     if remarks.is_empty() {
         pen.piece("no problems seen", Ink::Faint);
@@ -171,7 +183,11 @@ fn draw_title(canvas: &mut Canvas<'_>, area: Rect, process: &Process, theme: The
 
 fn draw_graph(canvas: &mut Canvas<'_>, area: Rect, process: &Process, data: &Data) {
     let held = held(&process.devices, |on| on.dram_bytes);
-    let held = labels::on_devices(held, process.devices.len());
+    let held = if has_sizes(process) {
+        labels::on_devices(held, process.devices.len())
+    } else {
+        canvas.theme.unknown().to_owned()
+    };
     let since = if data.is_recorded() {
         "since the last jump"
     } else {
@@ -192,18 +208,22 @@ fn draw_graph(canvas: &mut Canvas<'_>, area: Rect, process: &Process, data: &Dat
     draw_area(canvas, inner, &drawn);
 }
 
-fn cells(on: &ProcessDevice, theme: Theme) -> Vec<Cell> {
+fn cells(on: &ProcessDevice, process: &Process, theme: Theme) -> Vec<Cell> {
+    let is_known = has_sizes(process);
+    let is_attached = process.state != ProcessState::NotAttached;
+    let buffers = is_attached.then(|| count(on.buffers));
+    let size = |bytes: u64| Cell::new(known_bytes(is_known.then_some(bytes), theme));
     let peak = |of: fn(&ttmem_api::PeakBytes) -> u64| {
         Cell::faint(known_bytes(on.peak.as_ref().map(of), theme))
     };
     vec![
         Cell::new(on.id.to_string()),
-        Cell::new(bytes(on.dram_bytes)),
+        size(on.dram_bytes),
         peak(|peak| peak.dram),
-        Cell::new(bytes(on.l1_bytes)),
+        size(on.l1_bytes),
         peak(|peak| peak.l1),
-        Cell::new(bytes(on.l1_small_bytes)),
-        Cell::new(bytes(on.trace_bytes)),
-        Cell::new(count(on.buffers)),
+        size(on.l1_small_bytes),
+        size(on.trace_bytes),
+        Cell::new(known(buffers, theme)),
     ]
 }

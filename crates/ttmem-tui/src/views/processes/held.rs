@@ -2,24 +2,22 @@
 //!
 //! Pure: from the documents to words.
 
-use crate::format::{bytes, counted, counted_as};
+use crate::format::{self, bytes, counted, counted_as};
 use crate::labels;
-use crate::machine_labels::{FROM_COUNTERS, NOT_ATTACHED};
+use crate::machine_labels::{FROM_COUNTERS, NOT_ATTACHED, has_sizes};
 use crate::theme::Ink;
 use ttmem_api::{Process, ProcessState};
 
 /// The state of a process in a word or two; of one that is gone, how it ended and what it held.
 ///
-/// An exclamation mark says that there is more to know.
+/// An exclamation mark says what there is more to know.
 pub(crate) fn state(process: &Process) -> (String, Ink) {
     if labels::is_gone(process) {
         let words = match &process.released {
-            Some(released) if released.buffers == 0 => {
-                labels::departure(&released.reason).to_owned()
-            }
+            Some(released) if released.buffers == 0 => ended(&released.reason).to_owned(),
             Some(released) => format!(
                 "{}, held {}",
-                labels::departure(&released.reason),
+                ended(&released.reason),
                 bytes(released.buffer_bytes)
             ),
             None => "ended".to_owned(),
@@ -34,10 +32,20 @@ pub(crate) fn state(process: &Process) -> (String, Ink) {
         ProcessState::NotAttached => (NOT_ATTACHED, Ink::Faint),
         ProcessState::Exited | ProcessState::Other => (process.state.as_str(), Ink::Text),
     };
-    if process.leak_candidates.buffers > 0 || process.anomalies > 0 {
-        (format!("{word} !"), Ink::Warning)
-    } else {
-        (word.to_owned(), ink)
+    let held = process.leak_candidates.buffers;
+    let words = match (held, process.anomalies) {
+        (0, 0) => return (word.to_owned(), ink),
+        (0, anomalies) => counted_as(anomalies, "anomaly", "anomalies"),
+        (held, _) => format!("{} held", format::count(held)),
+    };
+    (format!("{word}! {words}"), Ink::Warning)
+}
+
+/// How a process ended, in a word.
+fn ended(reason: &str) -> &str {
+    match reason {
+        "replaced" | "forgotten" => reason,
+        reason => labels::departure(reason),
     }
 }
 
@@ -55,8 +63,14 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
         remark(labels::held_at_exit(how, released), Ink::Faint);
     }
     if process.state == ProcessState::NotAttached {
-        let text = format!("{NOT_ATTACHED}: sizes {FROM_COUNTERS}, as requested");
-        remark(text, Ink::Faint);
+        let known = if has_sizes(process) {
+            format!("sizes {FROM_COUNTERS}, as requested")
+        } else if process.devices.is_empty() {
+            "it uses a chip that is none of the devices here".to_owned()
+        } else {
+            "it has a device open, what it holds is not known".to_owned()
+        };
+        remark(format!("{NOT_ATTACHED}: {known}"), Ink::Faint);
     }
     if let Some(why) = labels::incomplete(process) {
         remark(format!("incomplete: {why}"), Ink::Warning);

@@ -27,7 +27,7 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, BTreeSet};
-use ttmem_api::{Process, ProcessDevice};
+use ttmem_api::{Process, ProcessDevice, ProcessState};
 
 const NO_PROCESS: &str = "No process has been seen yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect to a server that \
@@ -233,7 +233,7 @@ impl Processes {
                 return group_cells(group, data.processes());
             }
             match look_up(*row, data) {
-                Some((_process, Some(device))) => device_cells(device, theme),
+                Some((process, Some(device))) => device_cells(process, device, theme),
                 Some((process, None)) => process_cells(process, row.depth, data, theme),
                 None => Vec::new(),
             }
@@ -289,7 +289,10 @@ impl Processes {
         if let Some(device) = device {
             pen.piece(&format!("device {}", device.id), Ink::Text);
         }
-        pen.piece(&counted(held(on, |on| on.buffers), "buffer"), Ink::Text);
+        let is_attached = process.state != ProcessState::NotAttached;
+        if is_attached {
+            pen.piece(&counted(held(on, |on| on.buffers), "buffer"), Ink::Text);
+        }
         let trace = held(on, |on| on.trace_bytes);
         if trace > 0 {
             pen.piece(&format!("trace {}", bytes(trace)), Ink::Text);
@@ -297,9 +300,11 @@ impl Processes {
         if let (Some(started), Some(now)) = (process.start_time, data.time()) {
             pen.piece(&format!("started {}", time_near(started, now)), Ink::Faint);
         }
-        pen.piece(&format!("source {}", process.source), Ink::Faint);
-        let connections = u64::from(process.connections);
-        pen.piece(&counted(connections, "connection"), Ink::Faint);
+        if is_attached {
+            pen.piece(&format!("source {}", process.source), Ink::Faint);
+            let connections = u64::from(process.connections);
+            pen.piece(&counted(connections, "connection"), Ink::Faint);
+        }
         if let Some(claimed) = process.claimed_pid {
             pen.piece(&format!("calls itself {claimed}"), Ink::Faint);
         }

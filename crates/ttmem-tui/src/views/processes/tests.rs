@@ -12,7 +12,7 @@ use crate::theme::Theme;
 use crate::views::Tab;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
-use ttmem_api::ProcessState;
+use ttmem_api::Source;
 
 const BUSY: World = World {
     devices: 8,
@@ -423,17 +423,92 @@ fn states_are_told_apart() {
         state(&process).0
     };
     assert_eq!(word(|_| {}), "live");
-    assert_eq!(word(|process| process.anomalies = 1), "live !");
+    assert_eq!(word(|process| process.anomalies = 1), "live! 1 anomaly");
     assert_eq!(
         word(|process| process.state = ProcessState::Detached),
-        "detached !"
+        "detached! 1 anomaly"
     );
-    assert_eq!(word(|process| process.incomplete = true), "incomplete !");
-    assert_eq!(word(|process| process.resyncing = true), "resyncing !");
+    assert_eq!(
+        word(|process| process.leak_candidates.buffers = 3),
+        "detached! 3 held"
+    );
+    assert_eq!(
+        word(|process| process.incomplete = true),
+        "incomplete! 3 held"
+    );
+    assert_eq!(
+        word(|process| process.resyncing = true),
+        "resyncing! 3 held"
+    );
     assert_eq!(
         word(|process| process.state = ProcessState::Exited),
         "ended"
     );
+}
+
+#[test]
+fn what_a_process_held_when_it_ended_is_never_cut() {
+    let mut data = BUSY.data();
+    let processes = &mut data
+        .snapshot
+        .as_mut()
+        .expect("a snapshot")
+        .document
+        .processes;
+    let ended = processes.iter_mut().find(|process| is_gone(process));
+    let released = ended.expect("one has ended").released.as_mut();
+    let released = released.expect("it held something");
+    (released.reason, released.buffers) = ("replaced".to_owned(), 7);
+    released.buffer_bytes = 1023 << 20;
+    for columns in [80, 100, 160] {
+        let mut view = Processes::default();
+        press(&mut view, &[Key::End], &data);
+        let screen = drawn(&mut view, &data, &Chosen::default(), (columns, 24));
+        for words in ["ended, held 512.0 MiB", "replaced, held 1023.0 MiB"] {
+            assert!(screen.contains(words), "{words}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn sizes_that_nobody_counts_are_not_known() {
+    let mut data = BUSY.data();
+    let processes = &mut data
+        .snapshot
+        .as_mut()
+        .expect("a snapshot")
+        .document
+        .processes;
+    processes.truncate(1);
+    let process = &mut processes[0];
+    process.state = ProcessState::NotAttached;
+    process.host = None;
+    process.name = Some("holder".to_owned());
+    process.devices.truncate(1);
+    process.devices[0].peak = None;
+    let row = |data: &Data| {
+        let mut view = Processes::default();
+        let screen = drawn(&mut view, data, &Chosen::default(), (200, 24));
+        let mut lines = screen.lines();
+        let row = lines
+            .find(|line| line.contains("holder"))
+            .map(str::to_owned);
+        (row.expect("its row"), screen)
+    };
+    for (source, sizes) in [(Source::Shm, true), (Source::Other, false)] {
+        let process = &mut data.snapshot.as_mut().expect("one").document.processes[0];
+        process.source = source;
+        let (row, screen) = row(&data);
+        assert_eq!(row.contains("iB"), sizes, "{row}");
+        assert_eq!(row.contains(" 0 B"), sizes, "{row}");
+        assert!(row.contains("not attached"), "{row}");
+        assert!(!screen.contains("buffers ·"), "{screen}");
+    }
+    let process = &mut data.snapshot.as_mut().expect("one").document.processes[0];
+    process.devices.clear();
+    let (_row, screen) = row(&data);
+    let words = "not attached: it uses a chip that is none of the devices here";
+    assert!(screen.contains(words), "{screen}");
 }
 
 #[test]

@@ -49,19 +49,19 @@ def doctor():
 
 
 def counters(pid):
-    """What is counted for a process, by the unique id of the chip."""
-    document = doctor()
-    machine = machine_ids()
-    files = [file for file in document["upstream"] if file["id"] in machine]
-    equal("files", {file["id"] for file in files}, machine)
-    found = {}
-    for file in files:
-        equal("error", file["error"], None)
-        equal("source", file["source"], "shm")
-        for process in file["processes"]:
-            if process["pid"] == pid:
-                found[file["id"]] = process
-    return found
+    """What is counted for a process, by the unique id of the chip: its state and the bytes."""
+    machine = doctor()["machine"]
+    files = {int(file["id"], 16): file for file in machine["unmatched"]}
+    equal("files", machine_ids() <= set(files), True)
+    for unique_id in machine_ids():
+        equal("error", files[unique_id]["error"], None)
+        equal("source", files[unique_id]["source"], "shm")
+    counted = (process for process in machine["processes"] if process["pid"] == pid)
+    return {
+        int(use["id"], 16): {"state": process["state"], "bytes": use["upstream"]}
+        for process in counted
+        for use in process["unmatched"]
+    }
 
 
 def differences(after, before, kind):

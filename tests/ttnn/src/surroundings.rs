@@ -38,7 +38,7 @@ pub fn variables(
     let with_pytest = PROGRAMS.iter().find(|program| program.name == WITH_PYTEST);
     let with_pytest = with_pytest.context("no program has pytest")?;
     let pytest = ttnn.packages(with_pytest.name, with_pytest.packages)?;
-    let board = cluster_descriptor(BOARDS[0].kind);
+    let board = cluster_descriptor(BOARDS[0].kind, 0);
     let descriptor = folder.join("cluster.yaml");
     process::write(&descriptor, &board.context("one chip can be described")?)?;
     let interpreter = ttnn.python.parent().context("it lies in a folder")?;

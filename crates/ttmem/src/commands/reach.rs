@@ -5,6 +5,7 @@ use nix::unistd::{Uid, geteuid};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Token};
@@ -21,14 +22,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[error("no server listens on {}; start one with `ttmem serve`{}", joined(tried), elsewhere(others.as_deref()))]
 pub(crate) struct NoServer {
     pub(crate) tried: Vec<PathBuf>,
-    /// Where somebody else's does, which is asked only by name.
+    /// Where somebody may listen who is asked only by name.
     pub(crate) others: Option<PathBuf>,
 }
 
 fn elsewhere(others: Option<&Path>) -> String {
     others.map_or_else(String::new, |path| {
         let path = path.display();
-        format!("; another user's listens on {path}, name it with --socket to ask it")
+        format!("; {path} may be anybody's, name it with --socket to ask it")
     })
 }
 
@@ -75,14 +76,20 @@ pub(crate) fn server(
     Ok((client(&socket), socket))
 }
 
-/// Whether what listens on a default socket is to be believed: anybody can listen below /tmp, and what another user says
-/// there is asked only where that socket is named.
+/// Whether only this user or root can listen on a default socket, by its folder. Below /tmp anybody could have made that
+/// first, and in /tmp itself, where the old protocol's clients look, anybody can listen: who does is neither
+/// believed nor waited for.
 fn is_trusted(path: &Path) -> bool {
-    if path != Path::new(LEGACY_SOCKET_PATH) {
+    let folder = path.parent().unwrap_or(path);
+    if !folder.starts_with("/tmp") {
         return true;
     }
-    // Whoever cannot be reached is told of by asking.
-    listener_uid(path).map_or(true, |uid| uid.is_root() || uid == geteuid())
+    let Ok(found) = std::fs::symlink_metadata(folder) else {
+        // Nobody listens in a folder that is not there.
+        return true;
+    };
+    let is_ours = found.uid() == 0 || found.uid() == geteuid().as_raw();
+    is_ours && found.is_dir() && found.mode() & 0o022 == 0
 }
 
 /// Whose server listens on a socket; one that takes no connection now is not waited for.
@@ -93,8 +100,7 @@ pub(crate) fn listener_uid(path: &Path) -> std::io::Result<Uid> {
     Ok(Uid::from_raw(socket_peercred(&socket)?.uid.as_raw()))
 }
 
-/// Where a server may listen when none was named: this user's, the system's service, and the old
-/// protocol's last, since anybody can listen below /tmp.
+/// Where a server may listen when none was named: this user's, the system's service, and the old protocol's.
 fn default_sockets(own: PathBuf) -> Vec<PathBuf> {
     let mut sockets = vec![own];
     for path in [SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH].map(PathBuf::from) {
@@ -121,7 +127,7 @@ pub(super) fn first_running(
             Err(error) => return Err(explained(error)),
         }
     }
-    let others = others.into_iter().next();
+    let others = others.into_iter().find(|path| path.exists());
     Err(NoServer { tried, others }.into())
 }
 
@@ -175,6 +181,31 @@ mod tests {
         assert_eq!(asked(own), [own, SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH]);
         let roots = asked(SERVICE_SOCKET_PATH);
         assert_eq!(roots, [SERVICE_SOCKET_PATH, LEGACY_SOCKET_PATH]);
+    }
+
+    #[test]
+    fn below_tmp_only_a_folder_of_this_users_is_trusted() {
+        let trusts = |folder: &Path| is_trusted(&folder.join("ttmem.sock"));
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let set = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(folder.path(), mode).unwrap();
+        };
+        set(0o700);
+        assert!(trusts(folder.path()));
+        set(0o722);
+        assert!(!trusts(folder.path()));
+        set(0o700);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/run", &link).unwrap();
+        assert!(!trusts(&link));
+        assert!(!is_trusted(Path::new(LEGACY_SOCKET_PATH)));
+        assert!(trusts(&folder.path().join("missing")));
+        assert!(trusts(Path::new("/run/user/7")));
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+            assert!(!trusts(folder.path()));
+        }
     }
 
     #[test]

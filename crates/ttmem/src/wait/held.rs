@@ -20,6 +20,8 @@ pub(super) struct Held {
     pub(super) reasons: Vec<Reason>,
     /// Processes whose descriptors this user may not see, where the driver does not say who has a device open.
     pub(super) hidden: u32,
+    /// Whether another process has the number of the one that was named.
+    pub(super) is_reused: bool,
 }
 
 impl Held {
@@ -71,6 +73,7 @@ pub(super) fn by_process(
     }
     // Who has its number now has its own devices open.
     if matches!(state, Running::Reused(_)) {
+        held.is_reused = true;
         return held;
     }
     for ordinal in held.listed(ordinals(roots, reader)) {

@@ -56,9 +56,14 @@ pub(crate) fn run(
     let mut waiting = Waiting::begin(options, socket, begun)?;
     let mut said = Vec::new();
     loop {
-        let Held { reasons, hidden } = waiting.look()?;
+        let Held {
+            reasons,
+            hidden,
+            is_reused,
+        } = waiting.look()?;
         if reasons.is_empty() {
             let note = match hidden {
+                0 if is_reused => "; the process that has this number now is another".to_owned(),
                 0 => String::new(),
                 hidden => format!(
                     ", as far as can be seen: {hidden} processes do not show this user what they have open"

@@ -321,6 +321,7 @@ fn a_process_is_gone_when_its_number_belongs_to_another_and_its_children_are_not
     process(root, 900_000);
     let (code, said) = waiting.end();
     assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("is another"), "{said}");
 }
 
 /// A namespace has numbers of its own, of which the next one can be chosen.

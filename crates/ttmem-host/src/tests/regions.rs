@@ -375,8 +375,10 @@ struct NoListing;
 
 impl Source for NoListing {
     fn ask(&self, ask: &Ask) -> io::Result<Found> {
-        while matches!(ask, Ask::Counters(..)) {
-            std::thread::park();
+        if matches!(ask, Ask::Counters(..)) {
+            loop {
+                std::thread::park();
+            }
         }
         Kernel.ask(ask)
     }

@@ -14,7 +14,7 @@ use ttmem_api::Snapshot;
 const LEAST: (u16, u16) = (40, 8);
 
 /// The most lines that whoever runs beside may take from the view.
-const COMPANION_LINES: u16 = 3;
+const COMPANION_LINES: u16 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
@@ -114,7 +114,29 @@ pub(crate) fn problem_lines(screen: Rect, problem: &Line) -> Vec<String> {
     };
     let key = u16::try_from(text::width(&problem.key)).unwrap_or(u16::MAX);
     let columns = usize::from(screen.width.saturating_sub(key));
-    let lines = text::paragraph("", 2, problem.text.split_whitespace(), columns);
+    filled(&problem.text, columns, most)
+}
+
+/// What whoever runs beside says: what is wrong on up to two lines, all else on one.
+pub(crate) fn companion_lines(screen: Rect, companion: &[CompanionLine]) -> Vec<CompanionLine> {
+    let columns = usize::from(screen.width);
+    let lines = companion.iter().flat_map(|line| {
+        let most = if line.is_warning && screen.height >= 16 {
+            2
+        } else {
+            1
+        };
+        let lines = filled(&line.text, columns, most).into_iter();
+        lines.map(|text| CompanionLine {
+            text,
+            is_warning: line.is_warning,
+        })
+    });
+    lines.collect()
+}
+
+fn filled(sentence: &str, columns: usize, most: usize) -> Vec<String> {
+    let lines = text::paragraph("", 2, sentence.split_whitespace(), columns);
     let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
     if lines.len() > most {
         let rest: Vec<&str> = lines[most..].iter().map(|line| line.trim_start()).collect();

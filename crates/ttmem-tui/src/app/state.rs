@@ -182,6 +182,7 @@ impl App {
             .as_ref()
             .map(|line| frame::problem_lines(canvas.area, line));
         let lines = lines.unwrap_or_default();
+        let companion = &frame::companion_lines(canvas.area, companion);
         let around = Around {
             problem_lines: lines.len(),
             companion_lines: companion.len(),

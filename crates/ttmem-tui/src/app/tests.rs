@@ -65,6 +65,17 @@ fn a_problem_is_on_as_many_lines_as_it_needs() {
     assert!(first.starts_with("! ") && first.contains(" ["), "{screen}");
     assert!(second.starts_with("  "), "{screen}");
     assert_eq!(screen.lines().count(), 24, "{screen}");
+    let line = |is_warning| CompanionLine {
+        text: format!(
+            "! out_of_memory: {}ttnn.zeros, model.py:1257",
+            "x ".repeat(30)
+        ),
+        is_warning,
+    };
+    let screen = drawn(&mut app, (80, 24), &[line(true)]);
+    assert!(screen.contains("model.py:1257"), "{screen}");
+    let screen = drawn(&mut app, (80, 24), &[line(false)]);
+    assert!(!screen.contains("model.py:1257"), "{screen}");
 }
 
 #[test]

@@ -216,7 +216,7 @@ pub(crate) enum Command {
     GenerateManual(GenerateManualOptions),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServeOptions {
     /// Do not listen on the old protocol's /tmp/tt_allocation_server.sock.
     #[arg(long)]

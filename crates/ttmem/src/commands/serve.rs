@@ -24,8 +24,7 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
             ensure_runtime_dir(directory)?;
         }
     }
-    let config = config(options, socket, default_path())?;
-    let server = Server::start(config, Signals::Handle).map_err(explained)?;
+    let server = start(options, socket)?;
     let manager = std::env::var_os("NOTIFY_SOCKET");
     if let Err(error) = notify(manager.as_deref(), READY) {
         // The server serves, whoever knows of it.
@@ -34,19 +33,32 @@ pub(super) fn run(options: &ServeOptions, socket: Option<PathBuf>) -> Result<()>
     server.run().context("the server failed")
 }
 
-/// The old socket is the one that another server may rightly hold.
-fn explained(error: StartServerError) -> anyhow::Error {
-    let old_socket_taken = matches!(
-        &error,
+/// Starts it, without the old protocol's socket where somebody else has that: anybody could keep everybody from having a
+/// server otherwise.
+fn start(options: &ServeOptions, socket: Option<PathBuf>) -> Result<Server> {
+    let all = config(options, socket.clone(), default_path())?;
+    match Server::start(all, Signals::Handle) {
+        Err(error) if is_old_socket_taken(&error) && socket.is_none() => {
+            exit::say(format_args!(
+                "clients of the old protocol are not served: {LEGACY_SOCKET_PATH} is another process's"
+            ));
+            let options = ServeOptions {
+                no_legacy_socket: true,
+                ..options.clone()
+            };
+            let without = config(&options, None, default_path())?;
+            Ok(Server::start(without, Signals::Handle)?)
+        }
+        started => Ok(started?),
+    }
+}
+
+fn is_old_socket_taken(error: &StartServerError) -> bool {
+    matches!(
+        error,
         StartServerError::Listen(ListenError::Bind(BindSocketError::Served { path, .. }))
             if path == Path::new(LEGACY_SOCKET_PATH)
-    );
-    let error = anyhow::Error::new(error);
-    if old_socket_taken {
-        error.context("the old protocol's socket is taken, --no-legacy-socket does without it")
-    } else {
-        error
-    }
+    )
 }
 
 pub(super) fn config(

@@ -4,8 +4,8 @@ use super::{Check, State};
 use crate::run::quoted;
 use std::path::Path;
 use ttmem_api::size_text;
-use ttmem_host::shm::{ReadRegionError, RefuseRegion, SharedMemory};
-use ttmem_host::{Machine, Reading, Unread};
+use ttmem_host::shm::{LeftOut, ReadRegionError, RefuseRegion, SharedMemory};
+use ttmem_host::{Machine, Reading, Sample, Unread};
 
 /// With less than this no file of upstream's fits.
 const LEAST_FREE_BYTES: u64 = 64 << 10;
@@ -13,8 +13,12 @@ const LEAST_FREE_BYTES: u64 = 64 << 10;
 /// Files that are named: as many as a machine has chips.
 const MOST_NAMED: usize = 32;
 
-pub(super) fn checks(machine: &Machine, regions: &Reading<Vec<SharedMemory>>) -> Vec<Check> {
-    vec![folder(machine), upstream(regions), namespaces(machine)]
+/// Files that are not understood and said why.
+const MOST_TOLD: usize = 4;
+
+pub(super) fn checks(machine: &Machine, sample: &Sample) -> Vec<Check> {
+    let upstream = upstream(&sample.regions, &sample.left_out);
+    vec![folder(machine), upstream, namespaces(machine)]
 }
 
 fn folder(machine: &Machine) -> Check {
@@ -51,7 +55,7 @@ fn folder(machine: &Machine) -> Check {
 }
 
 /// TT-Metal's own counters.
-fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
+fn upstream(regions: &Reading<Vec<SharedMemory>>, left_out: &[LeftOut]) -> Check {
     let check = |state, found: String| Check::new("tt-metal", state, found);
     let files = match regions {
         Err(error) => {
@@ -69,6 +73,9 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
         Ok(files) => files,
     };
     let mut parts = vec![format!("counters of chips: {}", files.len())];
+    if !left_out.is_empty() {
+        parts.push("there are more files, which were not read".to_owned());
+    }
     let mut remedies: Vec<String> = Vec::new();
     let failed = |is: &dyn Fn(&ReadRegionError) -> bool| {
         files
@@ -118,8 +125,8 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             remedies.push("see `reading` below for what does not answer".to_owned());
         }
     }
-    let more = others.len().saturating_sub(MOST_NAMED);
-    parts.extend(others.into_iter().take(MOST_NAMED));
+    let more = others.len().saturating_sub(MOST_TOLD);
+    parts.extend(others.into_iter().take(MOST_TOLD));
     if more > 0 {
         parts.push(format!("and {more} more that are not understood"));
     }
@@ -157,6 +164,7 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>) -> Check {
             removal(&stale)
         ));
     }
+    let is_odd = is_odd || !left_out.is_empty();
     let state = match (denied, is_odd || unknown > 0 || !stale.is_empty()) {
         (_, true) => State::Warning,
         (0, false) => State::Ok,

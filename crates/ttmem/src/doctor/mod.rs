@@ -155,7 +155,7 @@ impl Facts {
 
     fn findings(self, options: &DoctorOptions, socket: Option<PathBuf>) -> Findings {
         let mut checks = hardware::checks(&self.machine, &self.sample.devices);
-        checks.extend(memory::checks(&self.machine, &self.sample.regions));
+        checks.extend(memory::checks(&self.machine, &self.sample));
         // A copy of another machine's files has no servers and no programs.
         if options.root.is_none() {
             checks.extend(tracking::checks(socket));

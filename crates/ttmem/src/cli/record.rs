@@ -8,7 +8,7 @@ use std::time::Duration;
 use ttmem_server::{RecordConfig, RecordFolder, RecordTarget};
 
 /// Recordings of a server, one after the other.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RecordFolderOptions {
     /// Record everything to files in this folder, and remove the oldest.
     ///

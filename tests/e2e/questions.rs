@@ -126,11 +126,11 @@ fn what_splits_the_free_memory_takes_two_keys() {
     terminal.wait_for("Memory map");
     terminal.press(&["d"]);
     let screen = terminal.wait_until("the banks, block by block", |screen| {
-        screen.contains("largest fit") && screen.contains("OPERATION") && screen.contains("FREE AT")
+        screen.contains("largest fit") && screen.contains("OWNER") && screen.contains("FREE AT")
     });
     assert!(screen.contains(" fragmented"), "{screen}");
-    // Each block between holes has an operation, a process and an age.
-    let named = |line: &&str| line.contains("ttnn.") && line.contains(" s ");
+    // Each block between holes has its line of Python, a process and an age.
+    let named = |line: &&str| line.contains("fragmentation.toml:") && line.contains(" s ");
     assert!(screen.lines().filter(named).count() >= 2, "{screen}");
 }
 

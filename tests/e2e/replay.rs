@@ -101,7 +101,7 @@ fn a_replay_shows_the_peak_at_its_instant_and_over_time() {
         limit: Some(10_000),
         ..BufferQuery::default()
     };
-    let mut live: Vec<(u64, u64)> = then
+    let live: Vec<(u64, u64)> = then
         .buffers_where(&query)
         .expect("buffers")
         .rows
@@ -118,9 +118,14 @@ fn a_replay_shows_the_peak_at_its_instant_and_over_time() {
         .filter(|each| each.from <= time && each.to.is_none_or(|to| to > time))
         .map(|each| (each.address, each.per_bank_bytes))
         .collect();
-    live.sort_unstable();
+    // A buffer is drawn from its own time on. What was recorded before the server knew of the process has later
+    // instants than that: of these, some are drawn at the peak that came after it.
     lying.sort_unstable();
-    assert_eq!(lying, live);
+    assert!(!live.is_empty());
+    for buffer in &live {
+        let place = lying.binary_search(buffer);
+        lying.remove(place.expect("what was live at the peak is drawn there"));
+    }
     let history = then.history(600).expect("a history");
     let highest = history.devices[0].dram_bytes.iter().flatten().max();
     assert_eq!(highest, Some(&bytes));

@@ -27,7 +27,7 @@ const BLOCKS: &[Column] = &[
     Column::figures("PID", 7, 1),
     Column::figures("AGE", 6, 2),
     Column::figures("ON ALL BANKS", 12, 3),
-    Column::words("BUFFER", 18, 4),
+    Column::words("BUFFER", 14, 4),
 ];
 
 const FREE: &[Column] = &[

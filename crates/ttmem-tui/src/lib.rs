@@ -45,6 +45,7 @@ pub mod text {
 pub use app::{Companion, CompanionLine, INTERVAL, Left, TopError, TopOptions, top};
 pub use export::ExportForm;
 pub use once::{OnceOptions, once};
+pub use playback::highest_peak;
 pub use theme::{Background, ColourDepth, Theme};
 pub use views::Tab;
 pub use views::buffers::groups::GROUPINGS;

@@ -260,6 +260,12 @@ impl Subject {
     }
 }
 
+/// The peak that is gone to where nothing says which: the highest of DRAM, or of what else was held.
+#[must_use]
+pub fn highest_peak(recording: &Recording) -> Option<&RecordedPeak> {
+    peaks(recording, &Subject::default()).into_iter().next()
+}
+
 /// The peaks that are gone to in turn: the highest of each class, that of the view first.
 pub(crate) fn peaks<'r>(recording: &'r Recording, subject: &Subject) -> Vec<&'r RecordedPeak> {
     let highest = |class: PeakOf| {

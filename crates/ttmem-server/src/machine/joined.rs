@@ -197,7 +197,7 @@ impl Joined {
                 "processes are"
             };
             errors.push(format!(
-                "{count} {many} left out, those that are gone first"
+                "{count} {many} not listed, those that are gone first"
             ));
         }
         let cards = sample.devices.as_deref().unwrap_or_default();
@@ -241,7 +241,6 @@ impl Joined {
             view,
             users: BTreeMap::new(),
             gone: 0,
-            left_out: 0,
             reported: attached(view),
         };
         let sample = &self.looked.sample;
@@ -336,8 +335,6 @@ struct Meeting<'a> {
     users: BTreeMap<UserKey, User>,
     /// Slots of processes that are gone, those that are kept.
     gone: usize,
-    /// Processes that are gone and that are not kept.
-    left_out: usize,
     reported: HashMap<u32, Vec<&'a ProcessView>>,
 }
 
@@ -505,8 +502,8 @@ impl Meeting<'_> {
             let name = name.unwrap_or(&slot.name);
             if is_gone {
                 met.left_behind = met.left_behind.plus(bytes);
+                // Nobody misses one that is gone: what it left is counted.
                 if gone >= MAX_GONE_OF_FILE || self.gone >= MAX_GONE {
-                    self.left_out += 1;
                     continue;
                 }
                 gone += 1;
@@ -581,7 +578,7 @@ impl Meeting<'_> {
 
     /// The users by pid, and how many are left out.
     fn finish(self) -> (Vec<User>, usize) {
-        let left_out = self.left_out + self.users.len().saturating_sub(MAX_USERS);
+        let left_out = self.users.len().saturating_sub(MAX_USERS);
         let mut users: Vec<(UserKey, User)> = self.users.into_iter().collect();
         if users.len() > MAX_USERS {
             users.sort_by_key(|(key, user)| (user.rank(), *key));

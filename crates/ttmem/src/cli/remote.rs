@@ -45,7 +45,7 @@ pub(crate) struct RecordedOptions {
     pub(crate) file: Option<PathBuf>,
 
     /// The instant of a recording, of a file or of a server that records: a time in UTC, such as
-    /// 2026-11-15T08:25:03.5Z, `failure` (the last one) or `peak` (the highest).
+    /// 2026-11-15T08:25:03.5Z, `failure` (the last one) or `peak` (the highest of DRAM, as the key `p`).
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<At>,
 }

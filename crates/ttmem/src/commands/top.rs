@@ -160,7 +160,7 @@ fn instant(client: &ApiClient, at: At) -> Result<Timestamp> {
             last.context("nothing failed in this recording")?
         }
         At::Peak => {
-            let highest = recording.peaks.iter().max_by_key(|peak| peak.bytes);
+            let highest = ttmem_tui::highest_peak(&recording);
             let time = highest.map(|peak| peak.time);
             time.context("nothing was held in this recording")?
         }

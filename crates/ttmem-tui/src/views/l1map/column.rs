@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table};
+use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, text};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
 use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp, short_line};
@@ -21,6 +21,9 @@ const SEGMENTS: &[Column] = &[
 
 /// Below so many columns, names in lists are shortened.
 pub(super) const NARROW: u16 = 70;
+
+/// The columns of a line of Python there.
+const NARROW_LINE: usize = 18;
 
 pub(super) const fn ink(kind: SegmentKind) -> Ink {
     match kind {
@@ -296,9 +299,13 @@ fn short(name: &str, narrow: bool) -> &str {
 
 /// The line of Python and the operation, as far as they are known: the line is cut last.
 pub(super) fn origin(operation: Option<&str>, line: Option<&str>, narrow: bool) -> Option<String> {
-    let operation = operation.map(|name| short(name, narrow));
-    let parts = line.map(short_line).into_iter().chain(operation);
-    let parts: Vec<&str> = parts.collect();
+    let operation = operation.map(|name| short(name, narrow).to_owned());
+    let line = line.map(|line| match narrow {
+        // The number of the line is what is looked for.
+        true => text::clip_front(short_line(line), NARROW_LINE),
+        false => short_line(line).to_owned(),
+    });
+    let parts: Vec<String> = line.into_iter().chain(operation).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 

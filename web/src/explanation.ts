@@ -2,7 +2,7 @@
 
 import type { BlockOwner, Explanation, FailedRequest, MapRow, Setting } from "./api";
 import { h } from "./dom";
-import { address, age, bytes, count, counted, ids } from "./format";
+import { address, bytes, count, counted, fineAge, ids } from "./format";
 import { shortLine } from "./text";
 import { Table } from "./table";
 import { HIDDEN } from "./hidden";
@@ -107,7 +107,7 @@ function holders(failure: Explanation): HTMLElement | null {
   const table = new Table<(typeof held)[number]>("who holds the memory", [
     { title: "PER BANK", numeric: true, text: (group) => bytes(group.bytes_per_bank) },
     { title: "BUFFERS", numeric: true, text: (group) => count(group.buffers) },
-    { title: "AGE", numeric: true, text: (group) => (failure.time === null ? "-" : age(group.owner.since, failure.time)) },
+    { title: "AGE", numeric: true, text: (group) => (failure.time === null ? "-" : fineAge(group.owner.since, failure.time)) },
     { title: "WHOSE", grows: true, text: (group) => whose(group.owner, failure) },
   ]);
   table.update(held.slice(0, MOST_GROUPS));

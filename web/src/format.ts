@@ -84,6 +84,19 @@ export function age(time: string | null, now: string): string {
   return time === null ? UNKNOWN : duration(seconds(now) - seconds(time));
 }
 
+/** The same at a moment that stands still: what a program does within a second has its parts of one. */
+export function fineAge(time: string | null, now: string): string {
+  if (time === null) return UNKNOWN;
+  const whole = (text: string) => Math.floor(seconds(text));
+  // A number of seconds since 1970 has no room for nanoseconds.
+  const part = (text: string) => Number(`0${/\.\d+/.exec(text)?.[0] ?? ""}`);
+  const passed = Math.max(0, whole(now) - whole(time) + part(now) - part(time));
+  const micros = Math.round(passed * 1e9) / 1000;
+  if (micros < 1000) return `${Math.floor(micros)} µs`;
+  if (micros < 1_000_000) return `${Math.floor(micros / 1000)} ms`;
+  return duration(passed);
+}
+
 /** The time of day in UTC; with the date on another day than `now`, and with milliseconds if wanted. */
 export function clock(time: string | null, now?: string, fine = false): string {
   if (time === null) return UNKNOWN;

@@ -169,6 +169,16 @@ fn difference(old: &str, new: &str, is_moving: bool) -> Option<(String, String)>
         let (was, is) = (ends(&old)?, ends(&new)?);
         return (was != is).then(|| (was.0 + " / " + &was.1, is.0 + " / " + &is.1));
     }
+    // Where a sentence goes on in the next line, and what stands at the end of the first, depends on how long the
+    // numbers in it are.
+    let at_once = |lines: &[String]| -> String {
+        let words = lines.iter().flat_map(|line| line.split(' '));
+        let lasting = words.filter(|word| !word.starts_with('[') && !["#", "more"].contains(word));
+        lasting.collect::<Vec<_>>().join(" ")
+    };
+    if says_the_same(&at_once(&old), &at_once(&new)) {
+        return None;
+    }
     let count = old.len().max(new.len());
     let line = |lines: &[String], number: usize| lines.get(number).cloned().unwrap_or_default();
     let mut pairs = (0..count).map(|number| (line(&old, number), line(&new, number)));
@@ -177,8 +187,8 @@ fn difference(old: &str, new: &str, is_moving: bool) -> Option<(String, String)>
 
 /// Whether two lines are the same, but for where a long text is cut: the numbers before it are not always as long.
 fn says_the_same(old: &str, new: &str) -> bool {
-    /// As much as numbers before it may differ in length.
-    const MOST: usize = 8;
+    /// As much as numbers before it may differ in length, and a word that goes on in the next line.
+    const MOST: usize = 32;
     let (old, new): (Vec<_>, Vec<_>) = (old.split('…').collect(), new.split('…').collect());
     let is_cut_alike = |old: &str, new: &str| {
         let (old, new) = (old.trim_end(), new.trim_end());
@@ -368,6 +378,14 @@ mod tests {
             "pid 12345, needs 64.0 KiB… [9]",
         ];
         assert_eq!(difference(&draw(cut[0]), &draw(cut[1]), false), None);
+        let wrapped = [
+            "pid 7, needs 64.0 KiB in [9]\nbanks",
+            "pid 12345, needs 64.0 KiB [9]\nin banks",
+        ];
+        assert_eq!(
+            difference(&draw(wrapped[0]), &draw(wrapped[1]), false),
+            None
+        );
         let other = "pid 7, needs 65.0 KiB in… [9]";
         assert!(difference(&draw(cut[0]), &draw(other), false).is_some());
         assert!(difference(&old, &draw("1 Overviews\n06:12:42 UTC"), true).is_some());

@@ -7,7 +7,7 @@ import { tree } from "../../src/charts/flame";
 import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
 import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
-import { address, bytes, clock, count, duration, ids, lasted, percent, permille } from "../../src/format";
+import { address, bytes, clock, count, duration, fineAge, ids, lasted, percent, permille } from "../../src/format";
 import { barsOf, besides, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
 import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
@@ -43,6 +43,9 @@ describe("figures read as in the terminal view", () => {
     expect(percent(permille(117, 100))).toBe("100.0%");
     expect(percent(permille(999_999, 1_000_000))).toBe("99.9%");
     expect(percent(permille(1, 0))).toBe("–");
+    const since = "2026-11-15T08:25:03.000100200Z";
+    const ages = ["2026-11-15T08:25:03.000264300Z", "2026-11-15T08:25:03.5Z", "2026-11-15T08:25:04.000100199Z", "2026-11-15T08:26:04.9Z"].map((now) => fineAge(since, now));
+    expect(ages).toEqual(["164 µs", "499 ms", "999 ms", "1 min 1 s"]);
     expect([duration(59), duration(61), duration(11_520), duration(90_000)]).toEqual(["59 s", "1 min 1 s", "3 h 12 min", "1 d 1 h"]);
     expect([lasted(0.0004), lasted(0.5), lasted(1.25), lasted(59.9)]).toEqual(["0 ms", "500 ms", "1.3 s", "59 s"]);
     expect(ids([4, 0, 2, 6, 5, 1, 3, 7])).toBe("0-7");

@@ -192,7 +192,11 @@ fn peaks_are_those_of_the_view_and_then_of_the_other_classes() {
     // The largest of DRAM, then of L1; that of TRACE was at the instant of the first.
     assert_eq!(of(None, None), [20, 30, 20]);
     let highest = highest_peak(&recording).map(|peak| peak.time);
-    assert_eq!(highest, Some(at(20.0)), "also where programs registered more than that");
+    assert_eq!(
+        highest,
+        Some(at(20.0)),
+        "also where programs registered more than that"
+    );
     assert_eq!(of(Some(0), None), [10, 30, 10]);
     assert_eq!(of(Some(1), Some(MemoryClass::L1)), [40, 20, 40]);
     recording.peaks.clear();

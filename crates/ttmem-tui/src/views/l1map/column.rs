@@ -23,7 +23,7 @@ const SEGMENTS: &[Column] = &[
 pub(super) const NARROW: u16 = 70;
 
 /// The columns of a line of Python there.
-const NARROW_LINE: usize = 18;
+const NARROW_LINE: usize = 14;
 
 pub(super) const fn ink(kind: SegmentKind) -> Ink {
     match kind {
@@ -346,6 +346,16 @@ pub(super) fn age(time: Option<Timestamp>, data: &Data) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_it_is_narrow_a_line_of_python_keeps_its_number() {
+        let of = |narrow| origin(Some("ttnn.zeros"), Some("/w/fragmentation.toml:25"), narrow);
+        assert_eq!(of(true).as_deref(), Some("…ation.toml:25 zeros"));
+        assert_eq!(
+            of(false).as_deref(),
+            Some("fragmentation.toml:25 ttnn.zeros")
+        );
+    }
 
     #[test]
     fn everything_is_seen_while_there_is_room_and_all_rows_are_used() {

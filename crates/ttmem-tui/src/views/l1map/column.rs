@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn where_it_is_narrow_a_line_of_python_keeps_its_number() {
         let of = |narrow| origin(Some("ttnn.zeros"), Some("/w/fragmentation.toml:25"), narrow);
-        assert_eq!(of(true).as_deref(), Some("…ation.toml:25 zeros"));
+        assert_eq!(of(true).as_deref(), Some("…ation.toml:25 ttnn.zeros"));
         assert_eq!(
             of(false).as_deref(),
             Some("fragmentation.toml:25 ttnn.zeros")

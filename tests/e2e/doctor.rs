@@ -361,7 +361,7 @@ fn variables_that_do_not_count_are_named() {
         ring.starts_with("TTMEM_RING_EVENTS: \"many\" is not a whole number"),
         "{ring}"
     );
-    assert!(ring.ends_with("what holds is 8192"), "{ring}");
+    assert!(ring.ends_with("using 8192"), "{ring}");
     assert!(
         labels.starts_with("TTMEM_LABELS: \"9=x\" is not key=value"),
         "{labels}"

@@ -20,12 +20,12 @@ const OTHER: u32 = 23_452;
 const CANNOT: i32 = 77;
 
 /// Mounts of a test's own: an empty `/tmp`, `/run` and `/dev/shm`. Only root may have them.
-struct Space {
+pub(crate) struct Space {
     holder: Killed,
 }
 
 impl Space {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             // Mounts are root's.
             return None;
@@ -60,7 +60,7 @@ impl Space {
     }
 
     /// Runs a command as it is written; there is no need for sudo.
-    fn shell(&self, line: &str) -> String {
+    pub(crate) fn shell(&self, line: &str) -> String {
         let line = line.replace("sudo ", "");
         let output = self.enter("sh").arg("-c").arg(&line).output();
         let output = output.expect("nsenter is there");

@@ -1,5 +1,6 @@
 //! Where a server listens, and what it does with what is there already.
 
+use super::remedies::Space;
 use super::support::old_client::{OldClient, request};
 use super::support::server::{Killed, TestServer, ttmem};
 use super::support::{WATCHDOG, wait_until};
@@ -199,4 +200,26 @@ fn without_a_path_the_runtime_directory_is_used_by_all_commands() {
         status["server"]["sockets"],
         serde_json::json!([socket.to_str()])
     );
+}
+
+/// Anybody can listen where clients of the old protocol look.
+#[test]
+fn somebody_elses_old_socket_keeps_nobody_from_a_server_and_is_not_believed() {
+    let Some(space) = Space::new() else {
+        return;
+    };
+    let said = space.shell(
+        "old=/tmp/tt_allocation_server.sock
+         setpriv --reuid 23451 --regid 23451 --clear-groups ttmem serve --quiet --socket $old & other=$!
+         for _look in $(seq 600); do [ -S $old ] && break; sleep 0.1; done
+         ttmem status 2>&1; echo code $?
+         ttmem serve --quiet 2>/tmp/said & own=$!
+         for _look in $(seq 600); do ttmem status >/tmp/status 2>/dev/null && break; sleep 0.1; done
+         cat /tmp/said /tmp/status
+         kill $own $other; wait",
+    );
+    let (before, after) = said.split_once("code 3").expect("no server is believed");
+    assert!(before.contains("may be anybody's"), "{said}");
+    assert!(after.contains("the old protocol are not served"), "{said}");
+    assert!(after.contains("0 clients"), "{said}");
 }

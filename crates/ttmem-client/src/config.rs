@@ -141,7 +141,7 @@ impl Config {
 }
 
 /// What is wrong with the variables by which programs are tracked, or turns tracking off: each in a sentence with the
-/// variable, its value and what holds instead.
+/// variable, its value and what is used instead.
 ///
 /// For those who start programs: inside of one nothing is said of it, since its standard error is not ours.
 pub fn environment_warnings(get: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
@@ -169,12 +169,12 @@ const JUDGED: [&str; 7] = [
     "TTMEM_CLOCK",
 ];
 
-/// What is wrong with the value of a variable, and what holds instead, by what was made of it.
+/// What is wrong with the value of a variable, and what is used instead, by what was made of it.
 fn wrong_with(name: &str, value: &str, config: &Config) -> Option<String> {
     let no_number = |most: u64, holds: String| match value.parse::<u64>() {
         Ok(number) if number <= most => None,
-        Ok(_larger) => Some(format!("is more than {most}; what holds is {holds}")),
-        Err(_nonsense) => Some(format!("is not a whole number; what holds is {holds}")),
+        Ok(_larger) => Some(format!("is more than {most}; using {holds}")),
+        Err(_nonsense) => Some(format!("is not a whole number; using {holds}")),
     };
     match name {
         "TTMEM_DISABLE" => match value {
@@ -186,7 +186,7 @@ fn wrong_with(name: &str, value: &str, config: &Config) -> Option<String> {
         "TTMEM_RING_EVENTS" => no_number(u64::MAX, config.ring_events.to_string()).or_else(|| {
             let used = Shape::of(0, config.ring_events)?.slots_per_ring;
             let is_taken = config.ring_events.checked_next_power_of_two() == Some(used);
-            (!is_taken).then(|| format!("is out of range; what holds is {used}"))
+            (!is_taken).then(|| format!("is out of range; using {used}"))
         }),
         "TTMEM_RING_MEMORY_MIB" => {
             let holds = config.ring_memory_bytes / MIB;
@@ -198,9 +198,12 @@ fn wrong_with(name: &str, value: &str, config: &Config) -> Option<String> {
         "TTMEM_FULL_RING_WAIT_MS" => {
             no_number(u64::MAX, config.full_ring_wait.as_millis().to_string())
         }
-        "TTMEM_TRUST_UID" => no_number(u32::MAX.into(), "no further user".to_owned()),
+        "TTMEM_TRUST_UID" => {
+            let ignored = "is not the number of a user; it is ignored";
+            value.parse::<u32>().is_err().then(|| ignored.to_owned())
+        }
         "TTMEM_CLOCK" if config.clock == ClockChoice::Automatic => {
-            Some("is neither tsc nor monotonic; what holds is the best clock here".to_owned())
+            Some("is neither tsc nor monotonic; using the best clock here".to_owned())
         }
         _right => None,
     }
@@ -258,7 +261,8 @@ mod tests {
                 "{said:#?}"
             );
         }
-        let clock = "TTMEM_CLOCK: \"sundial\" is neither tsc nor monotonic; what holds is the best clock here";
+        let clock =
+            "TTMEM_CLOCK: \"sundial\" is neither tsc nor monotonic; using the best clock here";
         assert!(said.iter().any(|said| said == clock), "{said:#?}");
     }
 
@@ -281,13 +285,13 @@ mod tests {
             (
                 "TTMEM_RING_EVENTS",
                 "many",
-                "is not a whole number; what holds is 8192",
+                "is not a whole number; using 8192",
             ),
-            ("TTMEM_RING_EVENTS", "0", "is out of range; what holds is 2"),
+            ("TTMEM_RING_EVENTS", "0", "is out of range; using 2"),
             (
                 "TTMEM_RING_EVENTS",
                 "99999999999",
-                "is out of range; what holds is 1048576",
+                "is out of range; using 1048576",
             ),
             (
                 "TTMEM_RING_MEMORY_MIB",
@@ -297,19 +301,19 @@ mod tests {
             (
                 "TTMEM_RING_MEMORY_MIB",
                 "1.5",
-                "is not a whole number; what holds is 512",
+                "is not a whole number; using 512",
             ),
             (
                 "TTMEM_TRUST_UID",
                 "ada",
-                "is not a whole number; what holds is no further user",
+                "is not the number of a user; it is ignored",
             ),
         ] {
             let said = warnings(&[(name, value)]);
             assert_eq!(said, [format!("{name}: {value:?} {what}")]);
         }
         let said = warnings(&[("TTMEM_TRUST_UID", "4294967296")]);
-        assert!(said[0].contains("is more than 4294967295"), "{said:?}");
+        assert!(said[0].ends_with("it is ignored"), "{said:?}");
         for usual in [
             ("TTMEM_DISABLE", "0"),
             ("TTMEM_DISABLE", ""),

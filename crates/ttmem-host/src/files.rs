@@ -162,12 +162,6 @@ pub(crate) enum Found {
     Region(Box<ReadFile>),
 }
 
-impl From<Vec<String>> for Found {
-    fn from(texts: Vec<String>) -> Self {
-        Self::Texts(texts)
-    }
-}
-
 type Answer = io::Result<Found>;
 
 /// Who is asked; tests have one that fails in every way.

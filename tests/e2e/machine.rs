@@ -151,6 +151,31 @@ fn what_an_attached_process_reports_wins_and_the_difference_is_shown() {
 }
 
 #[test]
+fn counters_that_take_nobody_more_are_named_where_somebody_looks_for_a_program() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    let mut full = counted(4242, MIB);
+    let slot = full.processes.remove(0);
+    full.processes = (0..64)
+        .map(|place| WrittenSlot {
+            slot: place,
+            ..slot.clone()
+        })
+        .collect();
+    tree.count(&full);
+    let server = started(&tree);
+    let said = "TT-Metal's counters of chip 0xa000000000000000 have no free slot: new programs are not counted";
+    wait_until("it is said", || {
+        server.status()["machine"]["errors"] == json!([said])
+    });
+    assert!(printed(&server, &["status"]).contains("have no free slot"));
+    full.processes.truncate(63);
+    tree.count(&full);
+    wait_until("it is said no more", || {
+        server.status()["machine"]["errors"] == json!([])
+    });
+}
+
+#[test]
 fn a_card_that_goes_and_files_that_fail_stop_nobody() {
     let cards: Vec<Card> = wormholes("n150", 2);
     let tree = Tree::with(&cards);

@@ -59,6 +59,7 @@ export class App {
   private readonly status = h("span", { class: "status", role: "status" });
   private readonly find = h("input", { type: "search", placeholder: "find", "aria-label": "find names, lines of Python, pids and addresses", maxlength: 200 });
   private readonly problem = h("a", { class: "problem", hidden: true });
+  private readonly errors = h("p", { class: "notice", hidden: true });
   private readonly failure = h("button", { type: "button", onclick: () => this.timebar.key("f") }, "look at the failure");
   private readonly peak = h("button", { type: "button", onclick: () => this.timebar.key("p") }, "look at the peak");
   private readonly overText = h("span");
@@ -104,6 +105,7 @@ export class App {
       h("nav", { "aria-label": "views" }, h("strong", null, "ttmem"), ...this.tabs),
       h("div", { class: "line" }, this.server, h("span", { class: "grow" }), this.find, this.status, button("◐", "light or dark: T", () => this.switch()), button("?", "help: ?", () => this.showHelp())),
       this.problem,
+      this.errors,
       this.over,
     );
     return [header, this.main, this.timebar.element, this.help.element, this.signIn.element];
@@ -184,6 +186,7 @@ export class App {
       const parts = [snapshot.host, `${clock(snapshot.time).slice(11)} UTC`, this.rate === undefined ? null : `${count(this.rate)} events/s`, `ttmem ${snapshot.server.version}`];
       setText(this.server, parts.filter((part) => part !== null).join("  ·  "));
       this.drawProblem(snapshot);
+      this.drawErrors(snapshot);
       this.drawOver(context, snapshot);
     }
     this.view.render(context);
@@ -234,6 +237,15 @@ export class App {
     setClass(this.problem, "grave", first.grave);
     setText(this.problem, `! ${first.text}  [${first.key}]${found.length > 1 ? `, ${found.length - 1} more` : ""}`);
     this.problem.title = found.map((each) => each.text).join("\n");
+  }
+
+  /** What the server could not do or read: figures that are missing are not zero. */
+  private drawErrors({ errors, machine }: Snapshot): void {
+    const [first, ...others] = [...errors, ...(machine?.errors ?? [])];
+    this.errors.hidden = first === undefined;
+    if (first === undefined) return;
+    setText(this.errors, others.length > 0 ? `${first}, ${others.length} more` : first);
+    this.errors.title = [first, ...others].join("\n");
   }
 
   private drawStatus(): void {

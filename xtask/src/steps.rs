@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Steps that run beside each other: each keeps about one core busy.
 const BESIDE: usize = 2;
 
+/// Lines of a failed step that are printed again at the very end.
+const LAST_LINES: usize = 60;
+
 /// How much of the machine a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
@@ -97,7 +100,10 @@ impl Step {
                 let printed = fs::read_to_string(&log)?;
                 Verdict::Skipped(printed.lines().last().unwrap_or_default().to_owned())
             }
-            _ => Verdict::Failed(format!("{status}; to run it by itself: {}", self.alone)),
+            _ => Verdict::Failed {
+                reason: format!("{status}; to run it by itself: {}", self.alone),
+                printed: last_lines(&fs::read_to_string(&log).unwrap_or_default()),
+            },
         })
     }
 }
@@ -106,7 +112,11 @@ impl Step {
 enum Verdict {
     Passed,
     Skipped(String),
-    Failed(String),
+    Failed {
+        reason: String,
+        /// The end of its output.
+        printed: String,
+    },
 }
 
 struct Ended {
@@ -159,8 +169,10 @@ fn run_group(
                     let ended = Ended {
                         name: step.name,
                         elapsed: start.elapsed(),
-                        verdict: verdict
-                            .unwrap_or_else(|error| Verdict::Failed(format!("{error:#}"))),
+                        verdict: verdict.unwrap_or_else(|error| Verdict::Failed {
+                            reason: format!("{error:#}"),
+                            printed: String::new(),
+                        }),
                     };
                     let _received = sender.send(ended);
                 }
@@ -182,9 +194,16 @@ fn run_group(
     });
 }
 
+/// The end of what a step printed: where the output is long, or only its end was kept, this is what is read.
+fn last_lines(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
 fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
     println!("\n== summary ==");
     let (mut failed, mut skipped) = (0, 0);
+    let mut failures = Vec::new();
     for Ended {
         name,
         elapsed,
@@ -197,8 +216,9 @@ fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
                 skipped += 1;
                 format!("SKIPPED: {reason}")
             }
-            Verdict::Failed(reason) => {
+            Verdict::Failed { reason, printed } => {
                 failed += 1;
+                failures.push((name, printed));
                 format!("FAILED: {reason}")
             }
         };
@@ -206,6 +226,9 @@ fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
     }
     let passed = ended.len() - failed - skipped;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
+    for (name, printed) in failures {
+        println!("\n== {name} FAILED; its last lines ==\n{printed}");
+    }
     if failed > 0 {
         bail!("{failed} steps failed");
     }
@@ -237,7 +260,18 @@ mod tests {
 
     #[test]
     fn one_failure_fails_the_whole() {
-        let failed = ended(Verdict::Failed("exit status: 1".to_owned()));
+        let failed = ended(Verdict::Failed {
+            reason: "exit status: 1".to_owned(),
+            printed: "assertion failed".to_owned(),
+        });
         assert!(summarize(&[failed, ended(Verdict::Passed)], Skipping::Passes).is_err());
+    }
+
+    #[test]
+    fn of_a_long_output_the_end_is_printed_again() {
+        let printed: String = (0..100).map(|line| format!("{line}\n")).collect();
+        let last = last_lines(&printed);
+        assert!(last.starts_with("40\n") && last.ends_with("\n99"), "{last}");
+        assert_eq!(last_lines("only this\n"), "only this");
     }
 }

@@ -50,10 +50,7 @@ class Job:
     def __init__(self, rows, columns):
         self.model = write_model(MODEL, rows, columns)
         self.ttmem = os.environ["TTMEM_TESTS_PROGRAM"]
-        # Open MPI leaves the shared memory of ranks that are killed: here it goes with the run's other files. Its releases
-        # before and since 5 have different names for that.
-        own = {f"OMPI_MCA_btl_{name}_backing_directory": os.getcwd() for name in ("vader", "sm")}
-        self.environment = {**environment_of_user(), **own}
+        self.environment = environment_of_user()
 
     def run(self, *launcher, **more):
         """The exit code, the report, and what each rank's allocator held."""

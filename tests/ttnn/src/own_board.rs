@@ -24,7 +24,11 @@ impl OwnBoard {
     /// Describes the board in a folder.
     pub(crate) fn describe(kind: BoardKind, folder: &Path) -> anyhow::Result<Self> {
         // Runs of one process follow each other.
-        let run = std::process::id();
+        Self::of_run(std::process::id(), kind, folder)
+    }
+
+    /// As [`OwnBoard::describe`], with the ids of a run that is named.
+    pub(crate) fn of_run(run: u32, kind: BoardKind, folder: &Path) -> anyhow::Result<Self> {
         let yaml =
             cluster_descriptor(kind, run).context("the links of this board are not known")?;
         let descriptor = folder.join("cluster.yaml");

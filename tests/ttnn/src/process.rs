@@ -39,9 +39,17 @@ pub(crate) struct Hangs {
     output: String,
 }
 
-/// A command without the user's settings.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+/// Where Open MPI, which ttnn has in it, keeps its shared memory: it leaves that of processes that are killed, which in
+/// `/dev/shm` would be for ever. Its releases before and since 5 have different names for this.
+pub(crate) const SEGMENTS: [&str; 2] = [
+    "OMPI_MCA_btl_vader_backing_directory",
+    "OMPI_MCA_btl_sm_backing_directory",
+];
+
+/// A command in a folder, without the user's settings.
+pub(crate) fn command_in(folder: &Path, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
+    command.current_dir(folder);
     for (name, _value) in std::env::vars_os() {
         let shown = name.to_string_lossy();
         if OTHERS_SETTINGS
@@ -52,6 +60,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
         }
     }
     command.envs(QUIET);
+    command.envs(SEGMENTS.map(|name| (name, folder)));
     command
 }
 

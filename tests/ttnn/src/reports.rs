@@ -57,7 +57,7 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
     process::write(&folder.join(PROGRAM), &program)?;
     let own_board = OwnBoard::describe(BOARDS[0].kind, folder)?;
     let report = folder.join("report");
-    let mut command = process::command(&session.ttmem);
+    let mut command = process::command_in(folder, &session.ttmem);
     command
         .args(["run", "--library"])
         .arg(&session.attach)
@@ -66,7 +66,6 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
         .arg("--")
         .arg(&session.ttnn.python)
         .arg(PROGRAM)
-        .current_dir(folder)
         // Where no server is: the run has its own.
         .env("XDG_RUNTIME_DIR", folder)
         .env("TT_METAL_CACHE", &session.ttnn.kernel_cache)

@@ -144,10 +144,9 @@ impl Session {
 
     /// The interpreter with a program of ours.
     fn python(&self, folder: &Path, server: &Server, file: &str) -> Command {
-        let mut command = process::command(&self.ttnn.python);
+        let mut command = process::command_in(folder, &self.ttnn.python);
         command
             .arg(self.programs.join(file))
-            .current_dir(folder)
             .stdin(Stdio::null())
             .env(PROGRAM, &self.ttmem)
             .env(OWN_PACKAGE, self.own_package())

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::descriptor::cluster_descriptor;
+use crate::own_board::OwnBoard;
 use crate::process;
 use crate::programs::{BOARDS, PROGRAMS};
 use crate::provision::TtnnEnvironment;
 
 /// The program whose packages have pytest.
 const WITH_PYTEST: &str = "pytest_plugin";
+
+/// The run that all shells are: no process has this number.
+const SHELLS: u32 = 0;
 
 /// Whoever runs this may be root, and the machine may have fewer cores than ranks and no network.
 const OPEN_MPI: [(&str, &str); 4] = [
@@ -38,9 +41,8 @@ pub fn variables(
     let with_pytest = PROGRAMS.iter().find(|program| program.name == WITH_PYTEST);
     let with_pytest = with_pytest.context("no program has pytest")?;
     let pytest = ttnn.packages(with_pytest.name, with_pytest.packages)?;
-    let board = cluster_descriptor(BOARDS[0].kind, 0);
-    let descriptor = folder.join("cluster.yaml");
-    process::write(&descriptor, &board.context("one chip can be described")?)?;
+    // Every shell has the same chip, with new counters: those of earlier ones may have no free slot left.
+    let board = OwnBoard::of_run(SHELLS, BOARDS[0].kind, folder)?;
     let interpreter = ttnn.python.parent().context("it lies in a folder")?;
     let usual = env::var_os("PATH").unwrap_or_default();
     let first = [interpreter.to_owned(), pytest.join("bin")];
@@ -54,9 +56,11 @@ pub fn variables(
             "TTMEM_ATTACH_LIBRARY",
             text(&tools.join("libttmem_attach.so"))?,
         ),
-        ("TT_METAL_MOCK_CLUSTER_DESC_PATH", text(&descriptor)?),
+        ("TT_METAL_MOCK_CLUSTER_DESC_PATH", text(board.descriptor())?),
         ("TT_METAL_CACHE", text(&ttnn.kernel_cache)?),
     ];
+    let segments = text(folder)?;
+    variables.extend(process::SEGMENTS.map(|name| (name, segments.clone())));
     variables.extend(OPEN_MPI.map(|(name, value)| (name, value.to_owned())));
     variables.extend(process::QUIET.map(|(name, value)| (name, value.to_owned())));
     Ok(variables)

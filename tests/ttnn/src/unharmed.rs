@@ -201,9 +201,8 @@ impl<'s> Pair<'s> {
         let words = sizes.iter().chain(words);
         command.extend(words.map(|word| OsString::from(word.to_string())));
         let mut command = command.into_iter();
-        let mut run = process::command(command.next().unwrap_or_default());
+        let mut run = process::command_in(folder, command.next().unwrap_or_default());
         run.args(command)
-            .current_dir(folder)
             .stdin(Stdio::null())
             .env("XDG_RUNTIME_DIR", self.socket_folder.path())
             .env("TT_METAL_CACHE", &session.ttnn.kernel_cache)

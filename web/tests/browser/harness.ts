@@ -4,7 +4,7 @@ import { spawn, execFileSync, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
@@ -55,9 +55,18 @@ export class Program {
   }
 
   static start(...words: string[]): Program {
+    return Program.of(TTMEM, words, "ignore");
+  }
+
+  /** Another program that was built with ours; its input ends with it. */
+  static beside(name: string): Program {
+    return Program.of(join(dirname(TTMEM), name), [], "pipe");
+  }
+
+  private static of(path: string, words: string[], input: "ignore" | "pipe"): Program {
     const environment = { ...process.env };
     for (const name of Object.keys(environment)) if (name.startsWith("TTMEM_")) delete environment[name];
-    return new Program(spawn(TTMEM, words, { stdio: ["ignore", "pipe", "pipe"], env: environment }));
+    return new Program(spawn(path, words, { stdio: [input, "pipe", "pipe"], env: environment }));
   }
 
   async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {

@@ -376,6 +376,24 @@ describe("of a server", () => {
     await load.stop();
   });
 
+  test("a machine where nothing is attached: what the driver and TT-Metal say, and what is wrong", async () => {
+    const machine = Program.beside("examples/machine");
+    const root = await until("a machine", () => /^(\/.*)\n/.exec(machine.printed)?.[1]);
+    server = serve("--host-root", root);
+    await answers();
+    const tab = await open(url());
+    await tab.go();
+    await tab.sees(".card", /8\.0 MiB.*3\.0 MiB.*from TT-Metal's counters, as requested/s);
+    await tab.sees(".card", "45.3 °C · 17.0 W · 1000 MHz");
+    await tab.sees(".card", "left in TT-Metal's counters by dead processes");
+    await tab.sees("header .notice", "have no free slot: new programs are not counted");
+    await tab.sees(".panel", "trainer");
+    await tab.page.keyboard.press("2");
+    await tab.sees("main", "not attached");
+    expect(await tab.hurdles()).toEqual([]);
+    await machine.stop();
+  });
+
   test("a token is asked for, sent as a header, and never part of an address", async () => {
     const token = "s3cret-of-the-page";
     writeFileSync(join(folder, "token"), `${token}\n`, { mode: 0o600 });

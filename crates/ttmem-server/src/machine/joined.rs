@@ -189,6 +189,7 @@ impl Joined {
         ));
         errors.extend(failed("TT-Metal's counters", sample.regions.as_ref().err()));
         errors.extend(files_left_out(&sample.left_out));
+        errors.extend(without_a_free_slot(self.files()));
         if self.users_left_out > 0 {
             let count = self.users_left_out;
             let many = if count == 1 {
@@ -316,6 +317,23 @@ fn files_left_out(left_out: &[LeftOut]) -> Vec<String> {
         errors.push(told(of_others, "other users".to_owned()));
     }
     errors
+}
+
+/// Which counters take nobody more: whoever looks for a program that started now finds nothing of it.
+fn without_a_free_slot(files: &[SharedMemory]) -> Option<String> {
+    let is_full = |file: &&SharedMemory| {
+        let content = file.content.as_ref();
+        content.is_ok_and(Content::is_full_of_gone)
+    };
+    let mut full = files.iter().filter(is_full);
+    let first = full.next()?;
+    let chips = match full.count() {
+        0 => format!("of chip {}", HexId(first.id)),
+        more => format!("of {} chips", more + 1),
+    };
+    Some(format!(
+        "TT-Metal's counters {chips} have no free slot: new programs are not counted"
+    ))
 }
 
 /// The processes that report, by pid.

@@ -135,11 +135,17 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>, left_out: &[LeftOut]) -> Check
             .iter()
             .filter_map(|file| Some((file, file.content.as_ref().ok()?)))
     };
-    let full = read().filter(|(_file, content)| content.is_full_of_gone());
-    let full = full.count();
-    if full > 0 {
+    let full: Vec<&SharedMemory> = read()
+        .filter(|(_file, content)| content.is_full_of_gone())
+        .map(|(file, _content)| file)
+        .collect();
+    if let Some(first) = full.first() {
+        let named = match full.len() {
+            1 => first.path.display().to_string(),
+            more => more.to_string(),
+        };
         parts.push(format!(
-            "in {full} every slot is taken: TT-Metal does not count programs that start now"
+            "in {named} every slot is taken: TT-Metal does not count programs that start now"
         ));
     }
     let stale: Vec<&SharedMemory> = read()

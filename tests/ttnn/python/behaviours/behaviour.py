@@ -43,7 +43,6 @@ class Run:
 
 def open_device():
     device = ttnn.open_device(device_id=0, l1_small_size=L1_SMALL_SIZE)
-    unlink_segments()
     settle()
     return device
 
@@ -59,15 +58,6 @@ def settle():
         code = library.ttmem_attach_flush(ctypes.c_uint32(FLUSH_MILLIS))
         if code != 0:
             raise RuntimeError(f"ttmem_attach_flush: {code}")
-
-
-def unlink_segments():
-    """Removes the names of this process's own segments of MPI, which ttnn leaves for ever."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split()[-1] for line in maps}
-    for path in paths:
-        if path.startswith("/dev/shm/sm_segment.") and os.path.exists(path):
-            os.unlink(path)
 
 
 def zeros(device, side, memory=ttnn.DRAM_MEMORY_CONFIG, dtype=ttnn.bfloat16):

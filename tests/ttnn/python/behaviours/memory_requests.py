@@ -8,7 +8,7 @@ which another run ended. An answer is where the tensor lies and what it is like,
 import random
 
 import ttnn
-from behaviour import Run, settle, unlink_segments
+from behaviour import Run, settle
 
 # So many requests are made of a board before it is closed and opened with other regions.
 OPENED_FOR = 100
@@ -287,7 +287,6 @@ def opened(run, board, number, seed):
     if board.device is None:
         board.open()
     settle()
-    unlink_segments()
     run.tell(f"{number} begins with", answer_of(board.held))
 
 

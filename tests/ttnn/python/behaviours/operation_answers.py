@@ -10,7 +10,7 @@ import sys
 # The operations are those of the programs that compare accounts.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from behaviour import L1_SMALL_SIZE, Run, settle, unlink_segments  # noqa: E402
+from behaviour import L1_SMALL_SIZE, Run, settle  # noqa: E402
 from memory_requests import Board, answer_of, described  # noqa: E402
 from operation_kinds import all_operations  # noqa: E402
 
@@ -27,7 +27,6 @@ def main():
     board = Board(*map(int, run.words))
     board.open(l1_small_size=L1_SMALL_SIZE)
     settle()
-    unlink_segments()
     operations = all_operations(board.device)
     for time in ("built", "from the cache"):
         for name, operation in operations.items():

@@ -102,7 +102,7 @@ impl<'s> Setting<'s> {
         }
         words.extend(self.behaviour.words.iter().map(OsString::from));
         let mut words = words.into_iter();
-        let mut command = process::command(words.next().unwrap_or_default());
+        let mut command = process::command_in(folder, words.next().unwrap_or_default());
         let kernel_cache = if self.behaviour.cold_kernels {
             folder.join("kernels")
         } else {
@@ -110,7 +110,6 @@ impl<'s> Setting<'s> {
         };
         command
             .args(words)
-            .current_dir(folder)
             .env("XDG_RUNTIME_DIR", self.socket_folder.path())
             .env("TT_METAL_CACHE", kernel_cache)
             .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", self.board.descriptor())

@@ -446,15 +446,15 @@ fn states_are_told_apart() {
     );
 }
 
+fn processes_in(data: &mut Data) -> &mut Vec<Process> {
+    let snapshot = data.snapshot.as_mut().expect("a snapshot");
+    &mut snapshot.document.processes
+}
+
 #[test]
 fn what_a_process_held_when_it_ended_is_never_cut() {
     let mut data = BUSY.data();
-    let processes = &mut data
-        .snapshot
-        .as_mut()
-        .expect("a snapshot")
-        .document
-        .processes;
+    let processes = processes_in(&mut data);
     let ended = processes.iter_mut().find(|process| is_gone(process));
     let released = ended.expect("one has ended").released.as_mut();
     let released = released.expect("it held something");
@@ -473,12 +473,7 @@ fn what_a_process_held_when_it_ended_is_never_cut() {
 #[test]
 fn sizes_that_nobody_counts_are_not_known() {
     let mut data = BUSY.data();
-    let processes = &mut data
-        .snapshot
-        .as_mut()
-        .expect("a snapshot")
-        .document
-        .processes;
+    let processes = processes_in(&mut data);
     processes.truncate(1);
     let process = &mut processes[0];
     process.state = ProcessState::NotAttached;

@@ -101,6 +101,7 @@ fn try_out(words: &[&str], minutes: &str) -> anyhow::Result<()> {
             .args(words)
             .env("TTMEM_SOAK_MINUTES", minutes)
             .env("TTMEM", &ttmem)
+            .env("TTMEM_MACHINE", target_dir().join("debug/examples/machine"))
             .env("TTMEM_PICTURES", pictures),
     )
 }

@@ -4,7 +4,7 @@ import { spawn, execFileSync, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
@@ -12,6 +12,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from "playwrig
 export const PATIENCE = 120_000;
 
 export const TTMEM = process.env["TTMEM"] ?? fileURLToPath(new URL("../../../target/debug/ttmem", import.meta.url));
+const MACHINE = process.env["TTMEM_MACHINE"] ?? fileURLToPath(new URL("../../../target/debug/examples/machine", import.meta.url));
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PICTURES = process.env["TTMEM_PICTURES"] ?? fileURLToPath(new URL("../../../target/page", import.meta.url));
 const CHROMIUM = process.env["TTMEM_CHROMIUM"] ?? "/usr/bin/chromium";
@@ -58,9 +59,9 @@ export class Program {
     return Program.of(TTMEM, words, "ignore");
   }
 
-  /** Another program that was built with ours; its input ends with it. */
-  static beside(name: string): Program {
-    return Program.of(join(dirname(TTMEM), name), [], "pipe");
+  /** A machine in a folder, whose path it prints: there until this ends. */
+  static machine(): Program {
+    return Program.of(MACHINE, [], "pipe");
   }
 
   private static of(path: string, words: string[], input: "ignore" | "pipe"): Program {

@@ -91,10 +91,13 @@ fn where_nothing_is_attached_the_machine_is_shown_as_it_says() {
         "/dev/tenstorrent/0",
         "Processes that are not attached",
         "4242 trainer",
-        "from TT-Metal's counters",
+        "8.0 MiB of   12.0 GiB",
+        "3.0 MiB of   85.0 MiB",
+        "from TT-Metal's counters, as requested, TRACE 5.0 MiB, CBs 64 B",
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
+    assert!(!page.contains("0 B of"), "{page}");
     let view = printed(&server, &["top", "--once"]);
     for words in ["45.3 °C", "17.0 W", "1000 MHz", "not attached", "trainer"] {
         assert!(view.contains(words), "{words}: {view}");
@@ -148,6 +151,22 @@ fn what_an_attached_process_reports_wins_and_the_difference_is_shown() {
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(text), "{text}: {page}");
     assert!(!words.contains("Processes that are not attached"), "{page}");
+}
+
+#[test]
+fn what_nobody_counts_is_not_said_to_be_nothing() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(4242, "trainer", 10);
+    tree.put("proc/driver/tenstorrent/0/pids", "4242\n");
+    let server = started(&tree);
+    let page = printed(&server, &["status"]);
+    for words in [
+        "in use by what is not attached: what it holds is not known",
+        "unknown of   12.0 GiB",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(!page.contains("0 B of"), "{page}");
 }
 
 #[test]

@@ -113,6 +113,8 @@ export interface Upstream {
   not_attached: UpstreamBytes | null;
   left_behind: UpstreamBytes | null;
   difference_text: string | null;
+  /** What of the counters cannot be. */
+  doubts?: string[];
 }
 
 /** A process that has a device open, or that TT-Metal's counters know. */

@@ -109,6 +109,7 @@ export function upstream(device: Device): string[] {
     open ? `${NOT_ATTACHED}: ${open} (${FROM_COUNTERS})` : null,
     left ? `left in TT-Metal's counters by dead processes: ${left}` : null,
     found.difference_text,
+    ...(found.doubts ?? []).map((doubt) => `TT-Metal's counters: ${doubt}`),
   ];
   return sentences.filter((sentence) => sentence !== null);
 }

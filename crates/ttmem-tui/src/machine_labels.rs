@@ -143,6 +143,63 @@ pub fn counted_apart(device: &Device) -> Option<UpstreamBytes> {
     upstream.not_attached.filter(|bytes| !bytes.is_zero())
 }
 
+/// Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time.
+#[must_use]
+pub const fn is_reported(device: &Device) -> bool {
+    device.source.is_some() || device.telemetry.is_none()
+}
+
+/// Whose figures the bars of a device are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of attached processes.
+    Attached,
+    /// TT-Metal's: nothing that is attached has anything.
+    Counters(UpstreamBytes),
+    /// Nobody's: what has the device open is neither attached nor counted.
+    Unknown,
+}
+
+impl Whose {
+    #[must_use]
+    pub fn of(device: &Device, is_open: bool) -> Self {
+        match counted_apart(device) {
+            Some(counted) if device.held().total() == 0 => Self::Counters(counted),
+            None if is_open && !is_reported(device) => Self::Unknown,
+            _ => Self::Attached,
+        }
+    }
+
+    /// What TT-Metal counts, where the figures are made of that.
+    #[must_use]
+    pub const fn counters(self) -> Option<UpstreamBytes> {
+        match self {
+            Self::Counters(counted) => Some(counted),
+            Self::Attached | Self::Unknown => None,
+        }
+    }
+
+    /// What is said of figures that are not those of attached processes.
+    #[must_use]
+    pub fn remark(self) -> Option<String> {
+        match self {
+            Self::Attached => None,
+            Self::Counters(_counted) => Some(format!("{FROM_COUNTERS}, as requested")),
+            Self::Unknown => {
+                Some("in use by what is not attached: what it holds is not known".to_owned())
+            }
+        }
+    }
+
+    /// [`upstream`], without what the bars have already.
+    #[must_use]
+    pub fn besides(self, device: &Device) -> Vec<String> {
+        let sentences = upstream(device).into_iter();
+        let of_bars = usize::from(self.counters().is_some());
+        sentences.skip(of_bars).collect()
+    }
+}
+
 /// Whether the sizes of a process are known; of one that is not attached, whether TT-Metal counts it.
 #[must_use]
 pub fn has_sizes(process: &Process) -> bool {
@@ -189,7 +246,7 @@ pub fn upstream(device: &Device) -> Vec<String> {
     }
     sentences.extend(upstream.difference_text.clone());
     let doubts = upstream.doubts.iter();
-    sentences.extend(doubts.map(|doubt| format!("TT-Metal's counters do not agree: {doubt}")));
+    sentences.extend(doubts.map(|doubt| format!("TT-Metal's counters: {doubt}")));
     sentences
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use ttmem_api::{ClassUsage, Device, Process, Snapshot, Source, Telemetry, Timestamp};
+use ttmem_api::{
+    ClassUsage, Device, Process, Snapshot, Source, Telemetry, Timestamp, UpstreamBytes,
+};
 
 use super::paint::{Paint, sentence, with_commas};
 use ttmem_tui::format::{self, bytes, bytes_or_unknown, counted, time_near};
 use ttmem_tui::labels;
-use ttmem_tui::machine_labels;
+use ttmem_tui::machine_labels::{self, Whose};
 use ttmem_tui::text::{Column, Share, Table, bar, paragraph, percent};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
@@ -108,14 +110,8 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             ));
         }
         doubts.extend(more);
-        // L1 is what is occupied, where that is known; else it is its buffers, of their capacity.
-        let l1 = match (device.l1.occupied_bytes, device.l1.physical_bytes) {
-            (Some(occupied), Some(physical)) => (occupied, Some(physical)),
-            _unknown => (device.l1.used_bytes(), device.l1.capacity_bytes),
-        };
-        let dram = (device.dram.used_bytes(), device.dram.capacity_bytes);
-        let [dram, l1] = [dram, l1].map(|(used, whole)| {
-            let share = Share::of(used, whole);
+        let [dram, l1] = bars(device, whose(device, snapshot)).map(|(used, whole)| {
+            let share = used.and_then(|used| Share::of(used, whole));
             let percent = share.map(|share| format!("{}%", share.permille() / 10));
             let percent = percent.unwrap_or_else(|| "-".to_owned());
             (used, whole, percent)
@@ -125,10 +121,10 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             device.board.clone().unwrap_or_else(|| "unknown".to_owned()),
             String::new(),
             dram.2,
-            bytes(dram.0),
+            dram.0.map_or_else(|| "-".to_owned(), bytes),
             String::new(),
             l1.2,
-            bytes(l1.0),
+            l1.0.map_or_else(|| "-".to_owned(), bytes),
             device
                 .cb
                 .resident_bytes
@@ -154,7 +150,8 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
         }
     }
     for device in by_number(snapshot) {
-        for sentence_of in machine_labels::upstream(device) {
+        let whose = whose(device, snapshot);
+        for sentence_of in whose.remark().into_iter().chain(whose.besides(device)) {
             let first = format!("! device {}: ", device.id);
             notes.push_str(&sentence(&first, &sentence_of, width));
         }
@@ -203,8 +200,39 @@ fn source_name(source: Option<Source>) -> &'static str {
     source.map_or("not tracked yet", Source::as_str)
 }
 
+fn whose(device: &Device, snapshot: &Snapshot) -> Whose {
+    let others = machine_labels::not_attached(snapshot.machine.as_ref());
+    let is_open = others
+        .iter()
+        .any(|user| user.devices.iter().any(|on| on.key() == device.key()));
+    Whose::of(device, is_open)
+}
+
+/// What is taken of DRAM and L1, where that is known, and of how much.
+///
+/// L1 is what is occupied, where that is known; else it is its buffers, of their capacity.
+fn bars(device: &Device, whose: Whose) -> [(Option<u64>, Option<u64>); 2] {
+    let (dram, l1) = (&device.dram, &device.l1);
+    let occupied = l1.occupied_bytes.zip(l1.physical_bytes);
+    let (dram_bytes, l1_bytes) = match (whose, occupied) {
+        (Whose::Attached, Some((occupied, physical))) => {
+            let dram = (Some(dram.used_bytes()), dram.capacity_bytes);
+            return [dram, (Some(occupied), Some(physical))];
+        }
+        (Whose::Attached, None) => (Some(dram.used_bytes()), Some(l1.used_bytes())),
+        (Whose::Counters(counted), _) => (Some(counted.dram), Some(counted.l1)),
+        (Whose::Unknown, _) => (None, None),
+    };
+    [
+        (dram_bytes, dram.capacity_bytes),
+        (l1_bytes, l1.capacity_bytes),
+    ]
+}
+
 /// A bar of so many columns, coloured by how full it is.
-fn painted_bar(used: u64, whole: Option<u64>, width: usize, paint: Paint) -> String {
+fn painted_bar(used: Option<u64>, whole: Option<u64>, width: usize, paint: Paint) -> String {
+    let whole = whole.filter(|_whole| used.is_some());
+    let used = used.unwrap_or(0);
     let drawn = bar(used, whole, u16::try_from(width).unwrap_or(u16::MAX));
     match Share::of(used, whole) {
         Some(share) => paint.fullness(&drawn, share.permille()),
@@ -235,9 +263,14 @@ impl Block<'_> {
         } = self.device;
         let mut text = self.header();
         text.push_str(&self.machine());
-        text.push_str(&self.class(labels::DRAM, dram));
-        text.push_str(&self.occupied());
-        text.push_str(&self.class(labels::L1_BUFFERS, l1));
+        let whose = whose(self.device, self.snapshot);
+        if whose == Whose::Attached {
+            text.push_str(&self.class(labels::DRAM, dram));
+            text.push_str(&self.occupied());
+            text.push_str(&self.class(labels::L1_BUFFERS, l1));
+        } else {
+            text.push_str(&self.not_attached(whose));
+        }
         for (label, class) in [("L1_SMALL", l1_small), ("TRACE", trace), ("SYSTEM", system)] {
             if class.charged_bytes > 0 || class.buffers > 0 || class.peak_bytes > 0 {
                 text.push_str(&self.class(label, class));
@@ -248,7 +281,7 @@ impl Block<'_> {
             text.push_str(&self.paint.warning(&self.indented(&words)));
         }
         text.push_str(&self.programs());
-        for sentence in machine_labels::upstream(self.device) {
+        for sentence in whose.besides(self.device) {
             text.push_str(&self.paint.warning(&self.indented(&words(&sentence))));
         }
         for setting in &self.device.regions {
@@ -308,7 +341,8 @@ impl Block<'_> {
 
     fn class(&self, label: &str, class: &ClassUsage) -> String {
         let buffers = counted(class.buffers, "buffer");
-        let mut text = self.usage_line(label, class.used_bytes(), class.capacity_bytes, &buffers);
+        let used = Some(class.used_bytes());
+        let mut text = self.usage_line(label, used, class.capacity_bytes, &buffers);
         let mut details = self.peak(class.peak_bytes, class.peak_time);
         let fit = labels::largest_fit(class);
         details.extend(fit.map(|fit| format!("{} {fit}", labels::LARGEST_FIT)));
@@ -334,7 +368,7 @@ impl Block<'_> {
         let Some(occupied) = l1.occupied_bytes else {
             return String::new();
         };
-        let mut text = self.usage_line(labels::L1, occupied, l1.physical_bytes, "occupied");
+        let mut text = self.usage_line(labels::L1, Some(occupied), l1.physical_bytes, "occupied");
         let mut details = Vec::new();
         if let Some(reserved) = l1.reserved_bytes {
             details.push(format!("reserved {}", bytes(reserved)));
@@ -380,10 +414,29 @@ impl Block<'_> {
         text
     }
 
+    /// What a device holds for processes that are not attached, as far as that is known.
+    fn not_attached(&self, whose: Whose) -> String {
+        let mut text = String::new();
+        let names = [labels::DRAM, labels::L1_BUFFERS];
+        for (label, (used, whole)) in names.into_iter().zip(bars(self.device, whose)) {
+            text.push_str(&self.usage_line(label, used, whole, ""));
+        }
+        let mut details: Vec<String> = whose.remark().into_iter().collect();
+        let rest = whose.counters().map(|counted| UpstreamBytes {
+            dram: 0,
+            l1: 0,
+            ..counted
+        });
+        let rest = rest.filter(|rest| !rest.is_zero());
+        details.extend(rest.as_ref().map(machine_labels::counted));
+        text.push_str(&self.details(&details));
+        text
+    }
+
     /// A bar, a share, and a word on the right.
-    fn usage_line(&self, label: &str, used: u64, whole: Option<u64>, tail: &str) -> String {
-        let share = percent(Share::of(used, whole), "-");
-        let used_bytes = format!("{} of", bytes(used));
+    fn usage_line(&self, label: &str, used: Option<u64>, whole: Option<u64>, tail: &str) -> String {
+        let share = percent(used.and_then(|used| Share::of(used, whole)), "-");
+        let used_bytes = format!("{} of", bytes_or_unknown(used));
         let cells = [
             "",
             label,
@@ -395,7 +448,7 @@ impl Block<'_> {
         ];
         let mut cells = Table::of(USAGE).aligned(&cells, self.width);
         cells[2] = painted_bar(used, whole, cells[2].len(), self.paint);
-        cells.join(" ") + "\n"
+        format!("{}\n", cells.join(" ").trim_end())
     }
 
     fn peak(&self, peak_bytes: u64, peak_time: Option<Timestamp>) -> Vec<String> {

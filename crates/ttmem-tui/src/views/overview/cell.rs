@@ -2,12 +2,12 @@
 //!
 //! Every figure under its label of [`labels`]; what has no room is left out from the right.
 
-use super::figures::{Figures, Filled, is_reported};
+use super::figures::{Figures, Filled};
 use super::plan::Size;
 use crate::data::Data;
 use crate::format::{bytes, counted_as, time_near};
 use crate::labels;
-use crate::machine_labels;
+use crate::machine_labels::{self, is_reported};
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::{Canvas, Pen, row_of, text};
@@ -94,7 +94,7 @@ fn draw_strip(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen
     pen.skip(NAME + 1);
     draw_memory(&mut pen, labels::L1, &figures.l1, bar, theme);
     pen.pieces(capacity(&figures.l1, theme));
-    if figures.counted.is_some() {
+    if figures.whose.counters().is_some() {
         pen.piece(machine_labels::FROM_COUNTERS, Ink::Faint);
     } else if is_reported(device) {
         pen.pieces(storage(figures, theme));
@@ -136,7 +136,7 @@ fn draw_card(
             let name = crate::views::naming::part_name(ink);
             pen.piece(&format!("{} {name} {}", theme.fill(ink), bytes(part)), ink);
         }
-    } else if is_reported(device) || figures.counted.is_some() {
+    } else if is_reported(device) || figures.whose.counters().is_some() {
         pen.put(
             "buffers only: what else lies in L1 is not known",
             Ink::Faint,
@@ -144,7 +144,7 @@ fn draw_card(
     }
     let mut pen = canvas.pen(cell, cell.y + 5);
     pen.skip(MEMORY);
-    if let Some(counted) = figures.counted {
+    if let Some(counted) = figures.whose.counters() {
         let others = [
             (labels::L1_SMALL, counted.l1_small),
             (labels::TRACE, counted.trace),
@@ -204,22 +204,13 @@ fn sensors(device: &Device) -> Vec<Piece> {
 
 /// What TT-Metal's counters know beyond the bars.
 fn upstream(figures: &Figures<'_>) -> Vec<Piece> {
-    let sentences = machine_labels::upstream(figures.device).into_iter();
-    // Where the bars are theirs, the first says the same again.
-    let sentences = sentences.skip(usize::from(figures.counted.is_some()));
+    let sentences = figures.whose.besides(figures.device).into_iter();
     sentences.map(|words| (words, Ink::Faint)).collect()
 }
 
 /// Whose figures a card has, where they are not those of attached processes.
 fn source(figures: &Figures<'_>) -> Option<Piece> {
-    let words = match figures.counted {
-        Some(_counted) => format!("{}, as requested", machine_labels::FROM_COUNTERS),
-        None if !figures.dram.is_known => {
-            "in use by what is not attached: what it holds is not known".to_owned()
-        }
-        None => return None,
-    };
-    Some((words, Ink::Faint))
+    Some((figures.whose.remark()?, Ink::Faint))
 }
 
 fn capacity(memory: &Filled, theme: Theme) -> Vec<Piece> {

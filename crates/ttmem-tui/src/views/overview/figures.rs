@@ -4,12 +4,12 @@
 
 use crate::format;
 use crate::labels;
-use crate::machine_labels::counted_apart;
+use crate::machine_labels::Whose;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
 use std::collections::HashMap;
-use ttmem_api::{ClassUsage, Device, DeviceKey, Snapshot, UpstreamBytes};
+use ttmem_api::{ClassUsage, Device, DeviceKey, Snapshot};
 
 /// From this share on, in thousandths, memory is called nearly full.
 pub(crate) const NEARLY_FULL_PERMILLE: u16 = 950;
@@ -107,17 +107,6 @@ impl Filled {
     }
 }
 
-/// Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time.
-pub(crate) const fn is_reported(device: &Device) -> bool {
-    device.source.is_some() || device.telemetry.is_none()
-}
-
-/// What TT-Metal's counters say of a device on which nothing that is attached has anything.
-pub(crate) fn counted(device: &Device) -> Option<UpstreamBytes> {
-    let counted = counted_apart(device)?;
-    (device.held().total() == 0).then_some(counted)
-}
-
 /// A word, for rows, and what it is about, for cards.
 pub(crate) type Warning = (&'static str, String);
 
@@ -127,31 +116,30 @@ pub(crate) struct Figures<'d> {
     /// DRAM, without the trace region.
     pub(crate) dram: Filled,
     pub(crate) l1: Filled,
-    /// What bars and figures are made of where nothing attached has anything.
-    pub(crate) counted: Option<UpstreamBytes>,
+    pub(crate) whose: Whose,
     pub(crate) holders: Holders,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl<'d> Figures<'d> {
     pub(crate) fn of(device: &'d Device, holders: Holders) -> Self {
-        let counted = counted(device);
-        let (dram, l1) = match counted {
-            Some(counted) => (
+        let whose = Whose::of(device, holders.processes > 0);
+        let (dram, l1) = match whose {
+            Whose::Counters(counted) => (
                 Filled::counted(Ink::Dram, counted.dram, &device.dram),
                 Filled::counted(Ink::L1, counted.l1, &device.l1),
             ),
-            None if !is_reported(device) && holders.processes > 0 => (
+            Whose::Unknown => (
                 Filled::unknown(Ink::Dram, &device.dram),
                 Filled::unknown(Ink::L1, &device.l1),
             ),
-            None => (Filled::class(Ink::Dram, &device.dram), Filled::l1(device)),
+            Whose::Attached => (Filled::class(Ink::Dram, &device.dram), Filled::l1(device)),
         };
         Self {
             device,
             dram,
             l1,
-            counted,
+            whose,
             holders,
             warnings: warnings(device, &dram, &l1, holders),
         }

@@ -10,7 +10,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use self::figures::{Figures, Holders, counted};
+use self::figures::{Figures, Holders};
 use self::plan::{Plan, Size, TRAY_LABEL};
 use super::naming::part_name;
 use super::notice::{draw_notice, draw_silence};
@@ -20,7 +20,7 @@ use crate::data::Data;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::machine_labels::{self, FROM_COUNTERS};
+use crate::machine_labels::{self, FROM_COUNTERS, Whose};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, left_of, panel, row_of};
 use ratatui::layout::Rect;
@@ -72,8 +72,8 @@ impl Overview {
             _larger => title,
         };
         // Where there is no room for whose figures they are beside each.
-        let theirs = devices.iter().filter(|device| counted(device).is_some());
-        match theirs.count() {
+        let whose = devices.iter().map(|device| Whose::of(device, false));
+        match whose.filter_map(Whose::counters).count() {
             all if plan.size == Size::Tiny && all == devices.len() => {
                 title = format!("{title}, {FROM_COUNTERS}");
             }

@@ -2,7 +2,7 @@
 //!
 //! Pure: from the number of devices and the room to places. Both drawing and keys go by it.
 
-use super::figures::is_reported;
+use crate::machine_labels::is_reported;
 use crate::widgets::{above, below, left_of, right_of};
 use ratatui::layout::Rect;
 use ttmem_api::Device;

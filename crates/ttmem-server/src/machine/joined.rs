@@ -551,7 +551,8 @@ impl Meeting<'_> {
         match most.exceeded(&bytes) {
             None => met.bytes = Some(bytes),
             Some((class, bytes)) => met.doubts.push(format!(
-                "{class}: {bytes} B in all, which is more than the device has"
+                "{class}: {} in all, which is more than the device has",
+                size_text(bytes)
             )),
         }
         met

@@ -213,7 +213,7 @@ pub(super) fn sizes_to_use<'d>(device: &Device, data: &Data) -> Vec<Line<'d>> {
     let lines = sizes.map(|words| -> Line<'d> {
         Rc::new(move |canvas, area| {
             let words = [
-                ("to use    ".to_owned(), Ink::Strong),
+                ("set       ".to_owned(), Ink::Strong),
                 (words.clone(), Ink::Text),
             ];
             canvas.line(area, &words);

@@ -18,7 +18,7 @@ import os, signal, sys, time
 from pathlib import Path
 
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "TT_MESH_"))]:
+for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "TT_MESH_")) and "backing" not in name]:
     del os.environ[name]
 """
 WORK = """

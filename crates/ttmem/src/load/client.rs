@@ -28,6 +28,9 @@ use ttmem_event::Source;
 use ttmem_sim::jit::KernelCache;
 use ttmem_sim::scenario::{Pace, Play, StepDone, play_again};
 
+/// How long a client that has to end early waits for the server.
+const EARLY_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// What one client does.
 #[derive(Debug, Args)]
 pub(crate) struct LoadClientOptions {
@@ -67,7 +70,8 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
         deadline: begun + Duration::from_secs(u64::from(options.duration)),
         early: Arc::new(AtomicBool::new(false)),
     };
-    let input_ends = end_with_input(Arc::clone(&ending.early))?;
+    let is_early = Arc::clone(&ending.early);
+    let input_ends = end_with_input(Arc::clone(&is_early))?;
     let meter = Rc::new(RefCell::new(Meter::new(options.rate, ending.clone())));
     // As on a real machine: what was compiled for one play is there for the next.
     let mut kernels = KernelCache::new();
@@ -86,7 +90,12 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
     }
     let recording = begun.elapsed();
     ensure!(tracker.is_enabled(), "tracking is off");
-    let flushed = tracker.flush(FLUSH_TIMEOUT).is_ok();
+    // Whoever ends it early does not wait for a server that may be gone.
+    let patience = match is_early.load(Ordering::Relaxed) {
+        true => EARLY_FLUSH_TIMEOUT,
+        false => FLUSH_TIMEOUT,
+    };
+    let flushed = tracker.flush(patience).is_ok();
     let statistics = tracker.statistics();
     let account = ClientAccount {
         pid: std::process::id(),

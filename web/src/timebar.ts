@@ -76,7 +76,7 @@ export class TimeBar {
     const recording = this.recording;
     if (!recording) return false;
     const span = seconds(recording.to) - seconds(recording.from);
-    const step = span > 20 ? 1 : 0.1;
+    const step = span > 20 ? 1 : span > 2 ? 0.1 : 0.01;
     const at = this.cursor() ?? seconds(recording.to);
     if (key === ",") this.move(at - step);
     else if (key === ".") this.move(at + step);

@@ -21,7 +21,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// An answer that took longer, or a process that was stopped, is not made up for.
 const LONGEST_TICK: Duration = Duration::from_secs(1);
 
-/// A recording that is longer than this is stepped through by seconds, any other by tenths.
+/// A recording that is longer than this is stepped through by seconds, one longer than a tenth of it by tenths, any
+/// other by hundredths.
 const LONG: u64 = 20 * SECOND;
 
 const SECOND: u64 = 1_000_000_000;
@@ -98,10 +99,10 @@ impl Playback {
 
     /// One step on, or back.
     pub(crate) fn step(&mut self, recording: &Recording, forward: bool) {
-        let step = if span(recording) > LONG {
-            SECOND
-        } else {
-            SECOND / 10
+        let step = match span(recording) {
+            long if long > LONG => SECOND,
+            short if short > LONG / 10 => SECOND / 10,
+            _shorter => SECOND / 100,
         };
         let now = self.instant(recording).unix_nanos();
         let wanted = if forward {

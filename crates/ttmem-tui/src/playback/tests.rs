@@ -32,7 +32,7 @@ fn at(seconds: f64) -> Timestamp {
 
 #[test]
 fn a_step_fits_the_length_of_the_recording_and_stays_inside() {
-    for (length, step) in [(20, 0.1), (21, 1.0)] {
+    for (length, step) in [(2, 0.01), (3, 0.1), (20, 0.1), (21, 1.0)] {
         let recording = recording(length);
         let mut playback = Playback::default();
         let end = f64::from(u32::try_from(length).expect("short"));
@@ -45,7 +45,7 @@ fn a_step_fits_the_length_of_the_recording_and_stays_inside() {
         playback.step(&recording, true);
         playback.step(&recording, true);
         assert_eq!(playback.at(), None, "the end has no instant of its own");
-        playback.jump(&recording, at(0.05));
+        playback.jump(&recording, at(0.005));
         playback.step(&recording, false);
         assert_eq!(playback.at(), Some(at(0.0)));
         playback.step(&recording, false);

@@ -21,7 +21,8 @@ def main():
     except KeyboardInterrupt:
         run.tell("interrupted", 1)
         time.sleep(MEANWHILE_SECONDS)
-        raise
+        # From here: whether it was still telling or slept already is chance.
+        raise KeyboardInterrupt from None
 
 
 if __name__ == "__main__":

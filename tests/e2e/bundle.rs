@@ -295,7 +295,7 @@ fn nothing_planted_in_the_files_of_a_machine_is_in_its_bundle() {
         assert_eq!(files.len(), 4, "no server is asked for a copy");
         // The rest is as it was: who holds the card, and what TT-Metal counts.
         assert!(
-            files["checks.txt"].contains("process 77 has 0"),
+            files["checks.txt"].contains("process 77 has /dev/tenstorrent/0 open"),
             "{files:#?}"
         );
         assert!(

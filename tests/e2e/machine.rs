@@ -182,11 +182,14 @@ fn counters_that_take_nobody_more_are_named_where_somebody_looks_for_a_program()
         .collect();
     tree.count(&full);
     let server = started(&tree);
-    let said = "TT-Metal's counters of chip 0xa000000000000000 have no free slot: new programs are not counted";
+    let said = "new programs are not counted: TT-Metal's counters of chip 0xa000000000000000 are full of dead processes; ttmem doctor says what to do";
     wait_until("it is said", || {
         server.status()["machine"]["errors"] == json!([said])
     });
-    assert!(printed(&server, &["status"]).contains("have no free slot"));
+    assert!(printed(&server, &["status"]).contains("! new programs are not counted"));
+    assert!(
+        printed(&server, &["top", "--once"]).contains("new programs are not counted: TT-Metal")
+    );
     full.processes.truncate(63);
     tree.count(&full);
     wait_until("it is said no more", || {

@@ -278,6 +278,32 @@ fn a_device_is_held_as_long_as_the_driver_lists_a_process() {
 }
 
 #[test]
+fn where_there_is_no_driver_the_server_says_who_has_a_device_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    held_machine(root);
+    let server = TestServer::start(&["--host-root", root.to_str().expect("text")]);
+    let socket = server.socket();
+    let nothing = tempfile::tempdir().expect("a folder");
+    let elsewhere = [
+        "--root",
+        nothing.path().to_str().expect("text"),
+        "--socket",
+        socket.to_str().expect("text"),
+    ];
+    for target in [&["--device", "0"][..], &[]] {
+        let arguments = [target, &elsewhere, &["--timeout", "0.1"]].concat();
+        let output = wait(&arguments);
+        assert_eq!(output.status.code(), Some(9), "{}", said(&output));
+        let held = "the server sees process 77 (py\u{fffd}thon) with device 0 n300 open";
+        assert!(said(&output).contains(held), "{}", said(&output));
+    }
+    put(root, "proc/driver/tenstorrent/0/pids", "");
+    let output = wait(&[&["--device", "0"][..], &elsewhere].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
 fn where_the_driver_does_not_say_descriptors_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();

@@ -49,16 +49,21 @@ export function countedApart(device: Device): UpstreamBytes | null {
 
 /** The same where nothing that is attached has anything: then bars are made of it. */
 function countedAlone(device: Device): UpstreamBytes | null {
+  return heldBytes(device) === 0 ? countedApart(device) : null;
+}
+
+/** What attached processes have on a device. */
+function heldBytes(device: Device): number {
   const classes = [device.dram, device.l1, device.l1_small, device.trace, device.system];
   const charged = classes.reduce((sum, memory) => sum + memory.charged_bytes, 0);
-  return charged + device.cb.registered_bytes + device.kernel.registered_bytes === 0 ? countedApart(device) : null;
+  return charged + device.cb.registered_bytes + device.kernel.registered_bytes;
 }
 
 /** DRAM and L1 of a device as its bars have them, and whose figures they are if not those of attached processes. */
 export function barsOf(device: Device, machine?: Machine | null): { dram: Filled; l1: Filled; remark: string | null; isKnown: boolean } {
   const sizes = countedAlone(device);
   if (!sizes) {
-    const isOpen = !isReported(device) && notAttached(machine).some((process) => process.devices.some(({ id }) => id === device.id));
+    const isOpen = heldBytes(device) === 0 && notAttached(machine).some((process) => !hasSizes(process) && process.devices.some(({ id }) => id === device.id));
     const remark = isOpen ? "in use by what is not attached: what it holds is not known" : null;
     return { dram: filled("dram", device.dram), l1: filledL1(device), remark, isKnown: !isOpen };
   }
@@ -68,7 +73,7 @@ export function barsOf(device: Device, machine?: Machine | null): { dram: Filled
 
 /** Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time. */
 export function isReported(device: Device): boolean {
-  return device.source !== null || !device.telemetry;
+  return device.source !== null || !device.names;
 }
 
 /** Whether the sizes of a process are known; of one that is not attached, whether TT-Metal counts it. */

@@ -15,8 +15,9 @@ import { HIDDEN, namedOfAll } from "./hidden";
 export class Bar {
   readonly element = h("div", { class: "bar", role: "img" });
 
-  update(label: string, memory: Filled): void {
+  update(label: string, memory: Filled, isKnown = true): void {
     const { element } = this;
+    element.classList.toggle("unknown", !isKnown);
     const whole = Math.max(memory.whole ?? 0, memory.used, 1);
     while (element.children.length < memory.parts.length + 1) element.appendChild(h("i"));
     while (element.children.length > memory.parts.length + 1) element.lastElementChild?.remove();
@@ -29,7 +30,7 @@ export class Bar {
     tick.className = "tick";
     tick.hidden = memory.peak === null || memory.peak === 0;
     tick.style.left = `${Math.min(100, ((memory.peak ?? 0) * 100) / whole)}%`;
-    element.setAttribute("aria-label", `${label} ${fullness(memory)}`);
+    element.setAttribute("aria-label", `${label} ${isKnown ? fullness(memory) : "not known"}`);
   }
 }
 

@@ -102,7 +102,9 @@ impl Step {
             }
             _ => Verdict::Failed {
                 reason: format!("{status}; to run it by itself: {}", self.alone),
-                printed: last_lines(&fs::read_to_string(&log).unwrap_or_default()),
+                printed: last_lines(&String::from_utf8_lossy(
+                    &fs::read(&log).unwrap_or_default(),
+                )),
             },
         })
     }

@@ -277,10 +277,14 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
     if let Some(error) = snapshot.errors.first() {
         facts.push((text::clip(error, 60), Ink::Danger));
     }
-    // Of a file that does not answer, the end of its path says most.
     let machine = snapshot.machine.as_ref();
     if let Some(error) = machine.and_then(|machine| machine.errors.first()) {
-        facts.push((text::clip_front(error, 60), Ink::Warning));
+        // Of a file that does not answer, the end of its path says most.
+        let clipped = match error.contains('/') {
+            true => text::clip_front(error, 60),
+            false => text::clip(error, 60),
+        };
+        facts.push((clipped, Ink::Warning));
     }
     for trouble in data.troubles.iter().flatten() {
         facts.push((text::clip(trouble, 60), Ink::Warning));

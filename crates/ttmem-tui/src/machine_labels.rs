@@ -146,7 +146,7 @@ pub fn counted_apart(device: &Device) -> Option<UpstreamBytes> {
 /// Whether a process ever reported the device: of one that the machine alone knows nothing is kept over time.
 #[must_use]
 pub const fn is_reported(device: &Device) -> bool {
-    device.source.is_some() || device.telemetry.is_none()
+    device.source.is_some() || device.names.is_none()
 }
 
 /// Whose figures the bars of a device are made of.
@@ -161,12 +161,14 @@ pub enum Whose {
 }
 
 impl Whose {
+    /// `is_open` says whether a process has the device open that is neither attached nor counted.
     #[must_use]
     pub fn of(device: &Device, is_open: bool) -> Self {
         match counted_apart(device) {
-            Some(counted) if device.held().total() == 0 => Self::Counters(counted),
-            None if is_open && !is_reported(device) => Self::Unknown,
-            _ => Self::Attached,
+            _counted if device.held().total() > 0 => Self::Attached,
+            Some(counted) => Self::Counters(counted),
+            None if is_open => Self::Unknown,
+            None => Self::Attached,
         }
     }
 
@@ -277,9 +279,9 @@ pub fn user_name(user: &DeviceUser) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn counters_of_other_chips_are_said_where_somebody_has_something_there() {
-        let upstream = |id, dram| ttmem_api::Upstream {
+    /// What TT-Metal counts of processes that are not attached.
+    fn counters(id: u64, dram: u64) -> ttmem_api::Upstream {
+        ttmem_api::Upstream {
             source: "shm".to_owned(),
             id: ttmem_api::HexId(id),
             matched_by: None,
@@ -296,7 +298,33 @@ mod tests {
             difference: None,
             difference_text: None,
             doubts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn figures_are_those_of_whoever_knows_them() {
+        let device = |dram| Device {
+            // Earlier an attached process had it.
+            source: Some(Source::Attached),
+            upstream: Some(counters(7, dram)),
+            ..Device::default()
         };
+        assert_eq!(
+            Whose::of(&device(8), false).counters(),
+            counters(7, 8).not_attached
+        );
+        assert_eq!(Whose::of(&device(0), false), Whose::Attached);
+        assert_eq!(Whose::of(&device(0), true), Whose::Unknown);
+        let mut held = device(8);
+        held.dram.charged_bytes = 1;
+        assert_eq!(Whose::of(&held, true), Whose::Attached);
+        assert_eq!(Whose::Attached.besides(&held).len(), 1);
+        let counters = Whose::of(&device(8), false);
+        assert_eq!(counters.besides(&device(8)), [""; 0]);
+    }
+
+    #[test]
+    fn counters_of_other_chips_are_said_where_somebody_has_something_there() {
         let said = |unmatched| {
             elsewhere(Some(&Machine {
                 time: ttmem_api::Timestamp::from_unix_nanos(0),
@@ -307,11 +335,11 @@ mod tests {
             }))
         };
         assert_eq!(elsewhere(None), None);
-        assert_eq!(said(vec![upstream(0xbeef, 0)]), None);
-        let one = vec![upstream(0xbeef, 3 << 30), upstream(0xdead, 0)];
+        assert_eq!(said(vec![counters(0xbeef, 0)]), None);
+        let one = vec![counters(0xbeef, 3 << 30), counters(0xdead, 0)];
         let words = "TT-Metal counts 3.0 GiB on another chip (0xbeef)";
         assert_eq!(said(one).as_deref(), Some(words));
-        let two = vec![upstream(1, 3 << 30), upstream(2, 1 << 30)];
+        let two = vec![counters(1, 3 << 30), counters(2, 1 << 30)];
         let words = "TT-Metal counts 4.0 GiB on 2 other chips";
         assert_eq!(said(two).as_deref(), Some(words));
     }

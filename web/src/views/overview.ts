@@ -139,13 +139,14 @@ export class Overview implements View {
       setText(name, deviceName(device));
       setText(values, sensors(device.telemetry).join(" · "));
       setText(remarks, remarksOf(device, remark).join(" · "));
-      card.dram.update("DRAM", dram);
-      card.l1.update("L1", l1);
+      card.dram.update("DRAM", dram, isKnown);
+      card.l1.update("L1", l1, isKnown);
       const taken = (memory: Filled) => (isKnown ? `${bytes(memory.used)} ${percent(share(memory))}` : "–");
       setText(dramText, taken(dram));
       setText(l1Text, taken(l1));
       const fit = largestFitText(device.dram, free(device.dram));
-      setText(dramMore, overlap(device, "dram") ?? (fit === null ? "" : `largest fit ${fit}`));
+      // Of allocators that are empty: where bars have others' figures, it is not what fits.
+      setText(dramMore, overlap(device, "dram") ?? (fit === null || remark !== null ? "" : `largest fit ${fit}`));
       const room = device.cb_headroom_bytes;
       const noCbs = isReported(device) ? "no CBs resident" : "";
       setText(l1More, overlap(device, "l1") ?? (room === null ? noCbs : `CB headroom ${headroom(room)}`));

@@ -154,7 +154,7 @@ export class Processes implements View {
     this.table.update(shown, "no process has reported anything", (row) => row === chosen);
     this.detail.hidden = chosen === undefined;
     if (!chosen) return;
-    setText(titleOf(this.detail), `pid ${chosen.pid ?? "?"} ${named(chosen.name, chosen.pid, "")}: what it holds on each device`);
+    setText(titleOf(this.detail), `${`pid ${chosen.pid ?? "?"} ${named(chosen.name, chosen.pid, "")}`.trim()}: what it holds on each device`);
     const why = incomplete(chosen);
     const facts = [
       chosen.host?.user,

@@ -70,6 +70,12 @@ export class Program {
     return new Program(spawn(path, words, { stdio: [input, "pipe", "pipe"], env: environment }));
   }
 
+  /** Lets a program end by itself that does so with its input. */
+  async endInput(): Promise<void> {
+    this.child.stdin?.end();
+    await until("the end of a program", () => this.ended);
+  }
+
   async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     this.child.kill(signal);
     await until("the end of a program", () => this.ended);

@@ -385,12 +385,12 @@ describe("of a server", () => {
     await tab.go();
     await tab.sees(".card", /8\.0 MiB.*3\.0 MiB.*from TT-Metal's counters, as requested/s);
     await tab.sees(".card", "45.3 °C · 17.0 W · 1000 MHz");
-    await tab.sees("header .notice", "have no free slot: new programs are not counted");
+    await tab.sees("header .notice", "new programs are not counted");
     await tab.sees(".panel", "trainer");
     await tab.page.keyboard.press("2");
     await tab.sees("main", "not attached");
     expect(await tab.hurdles()).toEqual([]);
-    await machine.stop();
+    await machine.endInput();
   });
 
   test("a token is asked for, sent as a header, and never part of an address", async () => {

@@ -474,15 +474,20 @@ describe("what the machine says by itself", () => {
     const with_ = (charged: number) => device({ dram: usage(charged), l1: usage(0), l1_small: usage(0), trace: usage(0), system: usage(0), cb: apart, kernel: apart, upstream: found });
     expect([barsOf(with_(0)).dram.used, barsOf(with_(0)).remark]).toEqual([8 * 2 ** 20, "from TT-Metal's counters, as requested"]);
     expect([barsOf(with_(1024)).dram.used, barsOf(with_(1024)).remark]).toEqual([1024, null]);
-    const telemetry = {} as Device["telemetry"];
     const opener = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 0, upstream: null }] };
     const open = { errors: [], unmatched: [], processes: [opener] };
-    const { remark, isKnown } = barsOf({ ...with_(0), upstream: null, source: null, telemetry }, open);
+    const { remark, isKnown } = barsOf({ ...with_(0), upstream: null, source: null }, open);
     expect(isKnown).toBe(false);
     expect(remark).toBe("in use by what is not attached: what it holds is not known");
     expect(besides(with_(1024))).toBe("Besides, not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters).");
     expect(besides(device({}))).toBe(null);
-    expect([isReported(device({ source: null, telemetry })), isReported(device({ source: "attached", telemetry }))]).toEqual([false, true]);
+    // Of a chip behind another the driver reads nothing, but it has names.
+    const names = {} as Device["names"];
+    expect([isReported(device({ source: null, names })), isReported(device({ source: "attached", names }))]).toEqual([false, true]);
+    // Whoever had it before: what it has now is not known. One that is counted has nothing.
+    expect(barsOf({ ...with_(0), upstream: null, source: "attached" }, open).isKnown).toBe(false);
+    const counted = { ...opener, devices: [{ id: 0, upstream: nothing }] };
+    expect(barsOf({ ...with_(0), upstream: null, source: null, names }, { ...open, processes: [counted] }).isKnown).toBe(true);
   });
 
   test("counters of other chips are said where somebody has something there", () => {

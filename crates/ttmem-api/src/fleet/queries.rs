@@ -75,18 +75,17 @@ pub(super) const FAILED_WEEK: &str = "max by (instance) (increase(ttmem_failures
 
 pub(super) const GROWING: &str = "topk(500, ttmem_process_growth_per_mark_bytes > 0)";
 
-pub(super) const GROWING_COUNT: &str =
-    "count by (instance) (max by (instance, pid) (ttmem_process_growth_per_mark_bytes) > 0)";
+pub(super) const GROWING_COUNT: &str = "count by (instance) (max by (instance, pid, name, rank, container, exported_container) (ttmem_process_growth_per_mark_bytes) > 0)";
 
 pub(super) const INCOMPLETE: &str = "max by (instance) (ttmem_incomplete_processes) > 0";
 
 pub(super) const RECORDED_FRAGMENTED_WEEK: &str = r#"max by (instance) (max_over_time(instance_class:ttmem_fragmented:max_ratio{class="dram"}[1w]))"#;
 
-pub(super) const JOBS: &str = r#"topk(500, sum by (exported_job, user, class) (max by (instance, pid, exported_job, user, class) (ttmem_process_charged_bytes{exported_job!="",class=~"dram|l1"})))"#;
+pub(super) const JOBS: &str = r#"topk(500, sum by (exported_job, user, class) (max by (instance, pid, name, rank, container, exported_container, exported_job, user, class) (ttmem_process_charged_bytes{exported_job!="",class=~"dram|l1"})))"#;
 
 pub(super) const JOB_HOSTS: &str = r#"count by (exported_job, user) (count by (exported_job, user, instance) (ttmem_process_charged_bytes{exported_job!=""}))"#;
 
-pub(super) const JOB_GROWTH: &str = r#"sum by (exported_job, user) (max by (instance, pid, exported_job, user) (ttmem_process_growth_per_mark_bytes{exported_job!=""}))"#;
+pub(super) const JOB_GROWTH: &str = r#"sum by (exported_job, user) (max by (instance, pid, name, rank, container, exported_container, exported_job, user) (ttmem_process_growth_per_mark_bytes{exported_job!=""}))"#;
 
 pub(super) const RECORDED_JOB_WEEK: &str =
     r#"max_over_time(workload_class:ttmem_charged_bytes:sum{class="dram"}[1w])"#;

@@ -189,7 +189,7 @@ impl Joined {
         ));
         errors.extend(failed("TT-Metal's counters", sample.regions.as_ref().err()));
         errors.extend(files_left_out(&sample.left_out));
-        errors.extend(without_a_free_slot(self.files()));
+        errors.extend(self.without_a_free_slot());
         if self.users_left_out > 0 {
             let count = self.users_left_out;
             let many = if count == 1 {
@@ -209,6 +209,29 @@ impl Joined {
             ));
         }
         errors
+    }
+
+    /// Which counters take nobody more: whoever looks for a program that started now finds nothing of it. Those of other
+    /// chips than the devices are of interest only where there are none.
+    fn without_a_free_slot(&self) -> Option<String> {
+        let of_devices = &self.matches.files;
+        let is_meant = |file: usize| {
+            let mut of_devices = of_devices.iter().flatten();
+            self.matches.files.is_empty() || of_devices.any(|(of_device, _by)| *of_device == file)
+        };
+        let files = self.files().iter().enumerate();
+        let mut full = files.filter(|(place, file)| {
+            let content = file.content.as_ref();
+            content.is_ok_and(Content::is_full_of_gone) && is_meant(*place)
+        });
+        let (_place, first) = full.next()?;
+        let chips = match full.count() {
+            0 => format!("chip {}", HexId(first.id)),
+            more => format!("{} chips", more + 1),
+        };
+        Some(format!(
+            "new programs are not counted: TT-Metal's counters of {chips} are full of dead processes; ttmem doctor says what to do"
+        ))
     }
 
     fn upstream(&self, file: usize, by: Option<MatchedBy>) -> Upstream {
@@ -317,23 +340,6 @@ fn files_left_out(left_out: &[LeftOut]) -> Vec<String> {
         errors.push(told(of_others, "other users".to_owned()));
     }
     errors
-}
-
-/// Which counters take nobody more: whoever looks for a program that started now finds nothing of it.
-fn without_a_free_slot(files: &[SharedMemory]) -> Option<String> {
-    let is_full = |file: &&SharedMemory| {
-        let content = file.content.as_ref();
-        content.is_ok_and(Content::is_full_of_gone)
-    };
-    let mut full = files.iter().filter(is_full);
-    let first = full.next()?;
-    let chips = match full.count() {
-        0 => format!("of chip {}", HexId(first.id)),
-        more => format!("of {} chips", more + 1),
-    };
-    Some(format!(
-        "TT-Metal's counters {chips} have no free slot: new programs are not counted"
-    ))
 }
 
 /// The processes that report, by pid.

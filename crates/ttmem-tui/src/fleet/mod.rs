@@ -268,10 +268,13 @@ fn put_table<R>(
 fn put_more(lines: &mut Vec<(Style, String)>, all: usize, shown: usize, cut: bool) {
     let more = all.saturating_sub(shown);
     if more > 0 {
-        let least = if cut { " or more" } else { "" };
+        let least = if cut { "at least " } else { "" };
         let all = if cut { "N".to_owned() } else { all.to_string() };
         let how = format!("`ttmem fleet --limit {all}` lists them");
-        lines.push((Style::Detail, format!("{more}{least} more: {how}")));
+        lines.push((Style::Detail, format!("{least}{more} more: {how}")));
+    } else if cut {
+        let asked = "there are more: of each kind, the largest 500 are asked for";
+        lines.push((Style::Detail, asked.to_owned()));
     }
 }
 

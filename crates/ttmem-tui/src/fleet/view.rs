@@ -133,10 +133,10 @@ impl FleetView {
         }
         let more = problems.len().saturating_sub(room);
         if more > 0 {
-            let least = if fleet.problems_cut { " or more" } else { "" };
+            let least = if fleet.problems_cut { "at least " } else { "" };
             canvas.text(
                 row_of(area, row),
-                format!("{more}{least} more: `ttmem fleet` lists them"),
+                format!("{least}{more} more: `ttmem fleet --limit N` lists them"),
                 Ink::Faint,
             );
             row += 1;

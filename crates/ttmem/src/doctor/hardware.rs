@@ -158,7 +158,7 @@ fn holders(devices: &[Device]) -> Check {
                     Some(name) => format!("{name} ({})", holder.pid),
                     None => format!("process {}", holder.pid),
                 };
-                format!("{who} has {}", device.ordinal)
+                format!("{who} has /dev/tenstorrent/{} open", device.ordinal)
             })),
             Err(error) => untold = Some(error),
         }

@@ -159,9 +159,12 @@ fn upstream(regions: &Reading<Vec<SharedMemory>>, left_out: &[LeftOut]) -> Check
                 .iter()
                 .fold(sum, |sum, (_class, bytes)| sum.saturating_add(*bytes))
         });
+        let count = match stale.len() {
+            1 => "1 of them still counts".to_owned(),
+            more => format!("{more} of them still count"),
+        };
         parts.push(format!(
-            "{} of them still count {} for processes that are gone",
-            stale.len(),
+            "{count} {} for processes that are gone",
             size_text(bytes)
         ));
         remedies.push(format!(

@@ -160,7 +160,10 @@ fn read_account(output: ChildStdout) -> Result<ClientAccount> {
     BufReader::new(output)
         .read_line(&mut line)
         .context("cannot read from a client")?;
-    ensure!(!line.is_empty(), "a client ended without an account");
+    ensure!(
+        !line.is_empty(),
+        "a client ended before it had reported what it did"
+    );
     serde_json::from_str(&line).context("a client printed something else than an account")
 }
 

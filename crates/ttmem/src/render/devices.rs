@@ -202,9 +202,10 @@ fn source_name(source: Option<Source>) -> &'static str {
 
 fn whose(device: &Device, snapshot: &Snapshot) -> Whose {
     let others = machine_labels::not_attached(snapshot.machine.as_ref());
-    let is_open = others
-        .iter()
-        .any(|user| user.devices.iter().any(|on| on.key() == device.key()));
+    let is_open = others.iter().any(|user| {
+        let mut on = user.devices.iter();
+        user.upstream().is_none() && on.any(|on| on.key() == device.key())
+    });
     Whose::of(device, is_open)
 }
 

@@ -6,7 +6,7 @@ use super::devices::devices;
 use super::paint::sentence;
 use super::{Page, known};
 use crate::output::Screen;
-use ttmem_tui::format::{bytes, counted, counted_as, date_time, duration, time_near};
+use ttmem_tui::format::{self, bytes, counted, counted_as, date_time, duration, time_near};
 use ttmem_tui::labels;
 use ttmem_tui::machine_labels;
 use ttmem_tui::text::{Column, Table, clip, paragraph, right};
@@ -15,7 +15,7 @@ const PROCESSES: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::words("NAME", 8, 0).growing(),
     Column::words("STATE", 8, 0),
-    Column::figures("DEVICES", 7, 0),
+    Column::words("DEVICES", 7, 0),
     Column::size("DRAM"),
     Column::size("ON FULLEST"),
     Column::size("ITS PEAK"),
@@ -25,7 +25,7 @@ const PROCESSES: &[Column] = &[
 const NOT_ATTACHED: &[Column] = &[
     Column::figures("PID", 7, 0),
     Column::words("NAME", 8, 0).growing(),
-    Column::figures("DEVICES", 7, 0),
+    Column::words("DEVICES", 7, 0),
     Column::size("DRAM"),
     Column::size("L1"),
     Column::size("TRACE"),
@@ -141,7 +141,7 @@ impl Page<'_, Snapshot> {
                 known(process.pid),
                 known(ttmem_tui::labels::process_name(process)),
                 process.state.to_string(),
-                process.devices.len().to_string(),
+                format::ids(&process.devices.iter().map(|on| on.id).collect::<Vec<_>>()),
                 sum(|device| device.dram_bytes),
                 known(fullest.map(|(on, _peak)| bytes(on.dram_bytes))),
                 known(fullest.and_then(|(_on, peak)| peak).map(bytes)),
@@ -171,6 +171,7 @@ impl Page<'_, Snapshot> {
             self.paint.heading(&table.heading(self.width))
         );
         for user in &users {
+            let on: Vec<u32> = user.devices.iter().map(|on| on.id).collect();
             let counted = user.upstream();
             let size = |of: fn(&UpstreamBytes) -> u64| {
                 counted.map_or_else(|| "-".to_owned(), |counted| bytes(of(&counted)))
@@ -178,7 +179,7 @@ impl Page<'_, Snapshot> {
             let cells = [
                 known(user.pid),
                 machine_labels::user_name(user),
-                known(Some(user.devices.len()).filter(|count| *count > 0)),
+                known(Some(format::ids(&on)).filter(|on| !on.is_empty())),
                 size(|counted| counted.dram),
                 size(|counted| counted.l1),
                 size(|counted| counted.trace),
@@ -195,7 +196,7 @@ impl Page<'_, Snapshot> {
             text.push_str(&self.paint.detail(&sentence("  ", &note, self.width)));
         }
         if let Some(elsewhere) = machine_labels::elsewhere(machine) {
-            let note = format!("{elsewhere}, which is none of the devices above");
+            let note = format!("{elsewhere}, none of the devices above");
             text.push_str(&self.paint.detail(&sentence("  ", &note, self.width)));
         }
         text

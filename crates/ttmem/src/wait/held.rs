@@ -123,7 +123,10 @@ pub(super) fn by_anybody(
 ) -> Held {
     let mut held = Held::default();
     if let Some(snapshot) = snapshot {
-        by_account(&mut held, snapshot, is_meant);
+        by_account(&mut held, snapshot, &is_meant);
+        if ordinals.is_empty() {
+            by_servers_machine(&mut held, snapshot, &is_meant);
+        }
     }
     let mut untold = Vec::new();
     let mut ordinals = ordinals;
@@ -186,6 +189,35 @@ fn by_descriptors(held: &mut Held, ordinal: u32, has: &[Holder]) {
     }
 }
 
+fn named(pid: Option<u32>, name: Option<&str>) -> String {
+    let pid = pid.map_or("?".to_owned(), |pid| pid.to_string());
+    let called = name.map(|name| format!(" ({name})"));
+    format!("process {pid}{}", called.unwrap_or_default())
+}
+
+/// Where there is no driver to ask, as in a container, whom the server sees with a device open.
+fn by_servers_machine(held: &mut Held, snapshot: &Snapshot, is_meant: impl Fn(&Device) -> bool) {
+    let users = snapshot
+        .machine
+        .iter()
+        .flat_map(|machine| &machine.processes);
+    for user in users.filter(|user| user.is_not_attached()) {
+        for device in snapshot.devices.iter().filter(|device| is_meant(device)) {
+            let key = device.key();
+            let mut on = user.devices.iter().filter(|on| on.key() == key);
+            if !on.any(|on| on.descriptors.is_some_and(|count| count > 0)) {
+                continue;
+            }
+            let who = named(user.pid, user.name.as_deref());
+            let name = device.short_name();
+            held.add(
+                format!("seen {name} {who}"),
+                format!("the server sees {who} with device {name} open"),
+            );
+        }
+    }
+}
+
 fn by_account(held: &mut Held, snapshot: &Snapshot, is_meant: impl Fn(&Device) -> bool) {
     for device in snapshot.devices.iter().filter(|device| is_meant(device)) {
         let name = device.short_name();
@@ -208,11 +240,9 @@ fn by_account(held: &mut Held, snapshot: &Snapshot, is_meant: impl Fn(&Device) -
                 continue;
             };
             rest = rest.without(has);
-            let pid = process.pid.map_or("?".to_owned(), |pid| pid.to_string());
-            let called = process.name.as_ref().map(|name| format!(" ({name})"));
-            let who = format!("process {pid}{}", called.unwrap_or_default());
+            let who = named(process.pid, process.name.as_deref());
             held.add(
-                format!("server {name} {pid}"),
+                format!("server {name} {who}"),
                 format!("the server counts {counted} of {who} on device {name}"),
             );
         }

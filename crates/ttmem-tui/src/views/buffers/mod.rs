@@ -318,7 +318,7 @@ impl View for Buffers {
                 let none = if data
                     .devices()
                     .iter()
-                    .all(|device| device.held().total() == 0)
+                    .all(|device| device.held().buffers() == 0)
                 {
                     "no buffer is live"
                 } else {

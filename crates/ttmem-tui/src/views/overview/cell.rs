@@ -7,7 +7,7 @@ use super::plan::Size;
 use crate::data::Data;
 use crate::format::{bytes, counted_as, time_near};
 use crate::labels;
-use crate::machine_labels::{self, is_reported};
+use crate::machine_labels::{self, Whose, is_reported};
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::{Canvas, Pen, row_of, text};
@@ -89,7 +89,7 @@ fn draw_strip(canvas: &mut Canvas<'_>, cell: Rect, figures: &Figures<'_>, chosen
     draw_memory(&mut pen, labels::DRAM, &figures.dram, bar, theme);
     pen.pieces(capacity(&figures.dram, theme));
     pen.pieces(sensors(device));
-    pen.pieces(fit(&device.dram));
+    pen.pieces(fit(figures));
     let mut pen = canvas.pen(cell, cell.y + 1);
     pen.skip(NAME + 1);
     draw_memory(&mut pen, labels::L1, &figures.l1, bar, theme);
@@ -124,8 +124,10 @@ fn draw_card(
     let mut pen = canvas.pen(cell, cell.y + 2);
     pen.skip(MEMORY);
     pen.pieces(source(figures));
-    pen.pieces(fit(&device.dram));
-    pen.pieces(labels::fragmented(&device.dram).map(|words| (words, Ink::Faint)));
+    pen.pieces(fit(figures));
+    if figures.whose == Whose::Attached {
+        pen.pieces(labels::fragmented(&device.dram).map(|words| (words, Ink::Faint)));
+    }
     let mut pen = canvas.pen(cell, cell.y + 3);
     draw_memory(&mut pen, labels::L1, &figures.l1, bar, theme);
     pen.pieces(capacity(&figures.l1, theme));
@@ -223,8 +225,10 @@ fn capacity(memory: &Filled, theme: Theme) -> Vec<Piece> {
     vec![(words, Ink::Text)]
 }
 
-fn fit(class: &ClassUsage) -> Vec<Piece> {
-    let fit = labels::largest_fit(class);
+/// What fits by attached allocators: where the figures are others', that says nothing.
+fn fit(figures: &Figures<'_>) -> Vec<Piece> {
+    let fit = labels::largest_fit(&figures.device.dram);
+    let fit = fit.filter(|_fit| figures.whose == Whose::Attached);
     let fit = fit.map(|fit| (format!("{} {fit}", labels::LARGEST_FIT), Ink::Faint));
     fit.into_iter().collect()
 }

@@ -4,7 +4,7 @@
 
 use crate::format;
 use crate::labels;
-use crate::machine_labels::Whose;
+use crate::machine_labels::{Whose, has_sizes};
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
@@ -123,7 +123,7 @@ pub(crate) struct Figures<'d> {
 
 impl<'d> Figures<'d> {
     pub(crate) fn of(device: &'d Device, holders: Holders) -> Self {
-        let whose = Whose::of(device, holders.processes > 0);
+        let whose = Whose::of(device, holders.uncounted > 0);
         let (dram, l1) = match whose {
             Whose::Counters(counted) => (
                 Filled::counted(Ink::Dram, counted.dram, &device.dram),
@@ -190,6 +190,8 @@ pub(crate) struct Holders {
     pub(crate) processes: u64,
     /// Of these, those whose events were lost.
     pub(crate) incomplete: u64,
+    /// Of these, those that are neither attached nor counted by TT-Metal.
+    pub(crate) uncounted: u64,
 }
 
 pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
@@ -205,6 +207,7 @@ pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
             if let Some(of) = place.and_then(|place| holders.get_mut(*place)) {
                 of.processes += 1;
                 of.incomplete += u64::from(process.incomplete);
+                of.uncounted += u64::from(!has_sizes(process));
             }
         }
     }

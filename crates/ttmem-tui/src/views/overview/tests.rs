@@ -426,6 +426,13 @@ fn unattached() -> Data {
             capacity_bytes: Some(12 << 30),
             ..Default::default()
         },
+        names: Some(ttmem_api::DeviceNames {
+            node: "/dev/tenstorrent/0".to_owned(),
+            pci_address: None,
+            asic_id: None,
+            board_serial: None,
+            tray: None,
+        }),
         telemetry: Some(ttmem_api::Telemetry {
             temperature_millidegrees: Some(45_312),
             power_microwatts: Some(17_000_000),

@@ -113,7 +113,8 @@ impl Joined {
         let files = self.matches.files.get(index)?.iter();
         let mut files = files.map(|(file, by)| self.upstream(*file, Some(*by)));
         let mut all = files.next()?;
-        let more: Vec<Upstream> = files.collect();
+        let (unread, more): (Vec<Upstream>, Vec<Upstream>) =
+            files.partition(|file| file.error.is_some());
         let sum = |one: Option<UpstreamBytes>, more: Option<UpstreamBytes>| {
             one.into_iter().chain(more).reduce(UpstreamBytes::plus)
         };
@@ -127,6 +128,7 @@ impl Joined {
         }
         all.difference_text = all.difference.as_ref().and_then(difference_text);
         all.doubts.extend(added_up(&more));
+        all.doubts.extend(left_unread(&unread));
         Some(all)
     }
 
@@ -671,6 +673,20 @@ impl User {
             ..self.shown.clone()
         })
     }
+}
+
+/// Whose file of a chip could not be read, beside one that could.
+fn left_unread(unread: &[Upstream]) -> Option<String> {
+    let first = unread.first()?;
+    let whose = user_text(first.owner);
+    let others = match unread.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let error = first.error.as_deref().unwrap_or_default();
+    Some(format!(
+        "another file of this chip, that of {whose}{others}, was not read: {error}"
+    ))
 }
 
 /// That more files than one are of a device, and whose.

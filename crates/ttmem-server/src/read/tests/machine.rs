@@ -632,6 +632,28 @@ fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
 }
 
 #[test]
+fn a_file_that_could_not_be_read_is_not_said_to_be_added_up() {
+    let tree = Tree::with(&wormholes("n150", 1));
+    tree.process(42, "python", 10);
+    tree.count(&region(4, ASIC, 0, vec![slot(41, "python", MIB)]));
+    tree.count(&region(4, 12_345, 0, vec![slot(42, "python", 3)]));
+    let mut sample = look(&tree);
+    for (id, user) in [(ASIC, 1000), (12_345, 65_534)] {
+        file_of(&mut sample, id).owner = Some(user);
+    }
+    file_of(&mut sample, ASIC).content = Err(ttmem_host::shm::ReadRegionError::Denied);
+    sample.people.get_mut(&42).unwrap().uid = Some(65_534);
+    let seen = snapshot(knowing(&sample), sample);
+    let upstream = seen.devices[0].upstream.as_ref().unwrap();
+    assert_eq!(upstream.bytes.unwrap().dram, 3);
+    let [doubt] = &upstream.doubts[..] else {
+        panic!("{:?}", upstream.doubts);
+    };
+    let words = "another file of this chip, that of user 1000, was not read: permission denied";
+    assert!(doubt.starts_with(words), "{doubt}");
+}
+
+#[test]
 fn many_users_with_a_file_of_a_chip_are_named_briefly() {
     let tree = Tree::with(&wormholes("n150", 1));
     tree.process(41, "python", 10);

@@ -167,6 +167,11 @@ fn what_nobody_counts_is_not_said_to_be_nothing() {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains("0 B of"), "{page}");
+    for view in ["overview", "device"] {
+        let screen = printed(&server, &["top", "--once", "--view", view]);
+        let words = "in use by what is not attached: what it holds is not known";
+        assert!(screen.contains(words), "{view}: {screen}");
+    }
 }
 
 #[test]

@@ -86,7 +86,8 @@ export class Overview implements View {
     if (!snapshot) return;
     const { devices } = snapshot;
     // The history has what attached processes report; bars of devices may have more.
-    const ofAttached = devices.some(countedApart) ? " of attached processes" : "";
+    const isAll = (device: Device) => !countedApart(device) && barsOf(device, snapshot.machine).isKnown;
+    const ofAttached = devices.every(isAll) ? "" : " of attached processes";
     setText(titleOf(this.dramPanel), sumTitle(`DRAM${ofAttached}`, "dram", devices));
     setText(titleOf(this.l1Panel), sumTitle(`L1${ofAttached}`, "l1", devices));
     this.graphs.hidden = devices.length > 0 && !devices.some(isReported);

@@ -2,7 +2,7 @@
 
 use crate::data::Data;
 use crate::labels;
-use crate::machine_labels;
+use crate::machine_labels::{self, Whose};
 use crate::theme::{Ink, Theme};
 use crate::views::Chosen;
 use crate::views::naming::known;
@@ -31,15 +31,29 @@ pub(crate) fn draw_title(canvas: &mut Canvas<'_>, area: Rect, data: &Data, chose
     ];
     parts.extend(facts(device, theme));
     canvas.spaced(area, &parts, 2);
-    match machine_labels::counted_apart(device) {
-        Some(counted) if area.height > 2 => {
-            let counted = machine_labels::counted(&counted);
-            let words = format!("besides, not attached: {counted}");
+    match besides(device, data) {
+        Some(words) if area.height > 2 => {
             canvas.text(row_of(area, 1), words, Ink::Warning);
             2
         }
         _all_below => 1,
     }
+}
+
+/// What is in no figure of the device, because its processes are not attached.
+fn besides(device: &Device, data: &Data) -> Option<String> {
+    if let Some(counted) = machine_labels::counted_apart(device) {
+        let counted = machine_labels::counted(&counted);
+        return Some(format!("besides, not attached: {counted}"));
+    }
+    let key = device.key();
+    let is_open = data.totals().is_some_and(|snapshot| {
+        let mut processes = snapshot.processes.iter();
+        processes.any(|process| {
+            !machine_labels::has_sizes(process) && process.devices.iter().any(|on| on.key() == key)
+        })
+    });
+    Whose::of(device, is_open).remark()
 }
 
 fn facts(device: &Device, theme: Theme) -> Vec<(String, Ink)> {

@@ -332,8 +332,9 @@ describe("of a server", () => {
   let folder: string;
   let port: number;
   let server: Program;
-  const serve = (...words: string[]) =>
-    Program.start("serve", "--no-legacy-socket", "--quiet", "--socket", join(folder, "s"), "--board", "n150", "--http", `127.0.0.1:${port}`, "--http-names", ...words);
+  const start = (...words: string[]) =>
+    Program.start("serve", "--no-legacy-socket", "--quiet", "--socket", join(folder, "s"), "--http", `127.0.0.1:${port}`, "--http-names", ...words);
+  const serve = (...words: string[]) => start("--board", "n150", ...words);
   const url = () => `http://127.0.0.1:${port}`;
   const answers = () => until("the server", () => fetch(`${url()}/healthz`).then((answer) => answer.ok, () => false));
 
@@ -379,12 +380,13 @@ describe("of a server", () => {
   test("a machine where nothing is attached: what the driver and TT-Metal say, and what is wrong", async () => {
     const machine = Program.machine();
     const root = await until("a machine", () => /^(\/.*)\n/.exec(machine.printed)?.[1]);
-    server = serve("--host-root", root);
+    server = start("--host-root", root);
     await answers();
     const tab = await open(url());
     await tab.go();
     await tab.sees(".card", /8\.0 MiB.*3\.0 MiB.*from TT-Metal's counters, as requested/s);
     await tab.sees(".card", "45.3 °C · 17.0 W · 1000 MHz");
+    await tab.sees(".card", "left in TT-Metal's counters by dead processes");
     await tab.sees("header .notice", "new programs are not counted");
     await tab.sees(".panel", "trainer");
     await tab.page.keyboard.press("2");

@@ -233,7 +233,10 @@ fn nothing_that_deceives_is_printed() {
         said
     };
     let said = plain(&doctor(&[], Some(&root)));
-    assert!(said.contains("(4242) has /dev/tenstorrent/0 open"), "{said}");
+    assert!(
+        said.contains("(4242) has /dev/tenstorrent/0 open"),
+        "{said}"
+    );
     let output = doctor(&["--json"], Some(&root));
     plain(&output);
     let document = document(&output);

@@ -88,7 +88,7 @@ fn a_killed_process_is_waited_for_until_the_server_has_released_it() {
         let mut waiting = Wait::start(&["--pid", &pid, "--socket", socket]);
         let line = waiting.line();
         let expected = format!(
-            "waiting for process {pid}: it runs; the server counts 40.0 KiB of buffers for it"
+            "waiting for process {pid}: it is still running; the server counts 40.0 KiB of buffers for it"
         );
         assert_eq!(line, expected);
         workload.kill();
@@ -336,7 +336,7 @@ fn a_process_is_gone_when_its_number_belongs_to_another_and_its_children_are_not
     let mut waiting = Wait::start(&arguments);
     let line = waiting.line();
     assert!(
-        line.contains("it runs; it has /dev/tenstorrent/0 open"),
+        line.contains("it is still running; it has /dev/tenstorrent/0 open"),
         "{line}"
     );
     // It dies, and a child of it keeps the descriptor that the driver lists under its number.

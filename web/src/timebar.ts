@@ -22,7 +22,7 @@ export class TimeBar {
   private readonly play = h("button", { type: "button", title: "play and pause: Space", onclick: () => this.toggle() });
   private readonly speedText = h("span", { class: "faint number", title: "speed: < >" });
   private readonly live = h("button", { type: "button", onclick: () => this.toNow() }, "now");
-  private readonly none = h("p", { class: "faint" }, "live: this server keeps no recording to look back into");
+  private readonly none = h("p", { class: "faint" }, "live only: this server is not recording");
   private readonly controls: HTMLElement;
   private speed = 3;
   private timer: number | undefined;

@@ -199,7 +199,7 @@ pub(crate) enum Command {
     Load(LoadOptions),
     /// Have systemd run a server of yours.
     Service(ServiceOptions),
-    /// Check what of this machine is as it has to be, and say what to do about the rest.
+    /// Check that this machine is set up correctly, and say how to fix what is not.
     ///
     /// Nothing is changed and no device is opened.
     Doctor(DoctorOptions),
@@ -486,13 +486,13 @@ pub(crate) struct WaitOptions {
     #[arg(long, required = true)]
     pub(crate) released: bool,
 
-    /// Of this process, which has to be gone as well.
+    /// Wait for this process to end and for its memory to be released.
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
 
-    /// Of this device, by whoever has it: a number, a node, a PCI address, an id or a place in a Galaxy.
+    /// Wait until nobody has this device: a number, a node, a PCI address, an id or a place in a Galaxy.
     ///
-    /// Without this and --pid: of all devices.
+    /// Without this and --pid: until nobody has any device.
     #[arg(long, value_name = "DEVICE", conflicts_with = "pid")]
     pub(crate) device: Option<String>,
 
@@ -555,7 +555,7 @@ pub(crate) struct DemoOptions {
     #[arg(long, value_name = "NAME", value_parser = scenarios::board)]
     pub(crate) board: Option<BoardKind>,
 
-    /// Times as fast as normal; 0 = as fast as it goes, and the default of --headless.
+    /// Speed: 1 is normal, 0 as fast as possible, which is the default of --headless.
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<f64>,
 

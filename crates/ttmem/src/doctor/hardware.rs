@@ -139,10 +139,7 @@ fn health(devices: &[Device]) -> Check {
         .iter()
         .filter_map(|device| device.sensors.temperature_millidegrees.as_ref().ok());
     match temperatures.max() {
-        Some(hottest) => check(
-            State::Ok,
-            format!("the hottest chip has {} °C", hottest / 1000),
-        ),
+        Some(hottest) => check(State::Ok, format!("hottest chip: {} °C", hottest / 1000)),
         None if devices.is_empty() => check(State::Info, NO_DEVICES.to_owned()),
         None => check(State::Info, "no temperature is reported".to_owned()),
     }

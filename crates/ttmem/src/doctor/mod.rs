@@ -1,4 +1,4 @@
-//! `ttmem doctor`: what of this machine is as it has to be, and what to do about the rest.
+//! `ttmem doctor`: whether this machine is set up correctly, and how to fix what is not.
 //!
 //! One check per line, each with what was found and, unless all is well, a remedy. Nothing is changed, no
 //! device is opened and no program of others is run. Remedies are commands of ours, or

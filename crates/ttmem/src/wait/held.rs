@@ -60,7 +60,7 @@ pub(super) fn by_process(
 ) -> Held {
     let mut held = Held::default();
     if *state == Running::Yes {
-        held.add("runs".to_owned(), "it runs".to_owned());
+        held.add("runs".to_owned(), "it is still running".to_owned());
     }
     let entries = snapshot
         .into_iter()

@@ -327,7 +327,7 @@ impl View for Failures {
         } else if self.find.said(canvas.theme).is_none() && self.shown(data).is_empty() {
             let words = "No allocation and no program was refused since the server started.";
             canvas.text(row_of(area, 0), words, Ink::Good);
-            let words = "`ttmem explain FILE` says why of a log of any machine.";
+            let words = "`ttmem explain FILE` explains a log of any machine.";
             canvas.text(row_of(area, 1), words, Ink::Faint);
         } else if self.opened.is_some() {
             self.draw_explanation(canvas, area, data);

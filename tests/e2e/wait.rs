@@ -355,7 +355,7 @@ fn a_process_is_gone_when_its_number_belongs_to_another_and_its_children_are_not
 fn a_number_that_is_given_to_another_process_at_once_ends_the_wait() {
     let script = format!(
         "sleep 300 & pid=$!; {TTMEM} wait --released --pid $pid >out & waiting=$!; \
-         until grep -q runs out; do sleep 0.01; done; \
+         until grep -q running out; do sleep 0.01; done; \
          kill -9 $pid; wait $pid; \
          echo $((pid - 1)) >/proc/sys/kernel/ns_last_pid; sleep 301 & \
          wait $waiting; code=$?; cat out; kill -0 $pid && echo another $!=$pid; exit $code"

@@ -280,7 +280,7 @@ fn facts(snapshot: &Snapshot, data: &Data, theme: Theme) -> Vec<(String, Ink)> {
     let machine = snapshot.machine.as_ref();
     if let Some(error) = machine.and_then(|machine| machine.errors.first()) {
         // Of a file that does not answer, the end of its path says most.
-        let clipped = match error.contains('/') {
+        let clipped = match error.ends_with(" hangs") {
             true => text::clip_front(error, 60),
             false => text::clip(error, 60),
         };

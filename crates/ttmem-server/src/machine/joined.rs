@@ -218,8 +218,8 @@ impl Joined {
     fn without_a_free_slot(&self) -> Option<String> {
         let of_devices = &self.matches.files;
         let is_meant = |file: usize| {
-            let mut of_devices = of_devices.iter().flatten();
-            self.matches.files.is_empty() || of_devices.any(|(of_device, _by)| *of_device == file)
+            let mut matched = of_devices.iter().flatten();
+            of_devices.is_empty() || matched.any(|(of_device, _by)| *of_device == file)
         };
         let files = self.files().iter().enumerate();
         let mut full = files.filter(|(place, file)| {

@@ -110,12 +110,16 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
             ));
         }
         doubts.extend(more);
-        let [dram, l1] = bars(device, whose(device, snapshot)).map(|(used, whole)| {
+        let whose = whose(device, snapshot);
+        let [dram, l1] = bars(device, whose).map(|(used, whole)| {
             let share = used.and_then(|used| Share::of(used, whole));
             let percent = share.map(|share| format!("{}%", share.permille() / 10));
             let percent = percent.unwrap_or_else(|| "-".to_owned());
             (used, whole, percent)
         });
+        // Of allocators that are empty, it is not what fits beside others.
+        let fit = device.dram.largest_fit_bytes();
+        let fit = fit.filter(|_fit| whose == Whose::Attached);
         let cells = [
             device.id.to_string(),
             device.board.clone().unwrap_or_else(|| "unknown".to_owned()),
@@ -129,10 +133,7 @@ fn overview(snapshot: &Snapshot, width: usize, paint: Paint) -> String {
                 .cb
                 .resident_bytes
                 .map_or_else(|| "-".to_owned(), bytes),
-            device
-                .dram
-                .largest_fit_bytes()
-                .map_or_else(|| "-".to_owned(), bytes),
+            fit.map_or_else(|| "-".to_owned(), bytes),
             sensor(device, machine_labels::temperature),
             sensor(device, machine_labels::power),
             sensor(device, machine_labels::clock),
@@ -201,10 +202,14 @@ fn source_name(source: Option<Source>) -> &'static str {
 }
 
 fn whose(device: &Device, snapshot: &Snapshot) -> Whose {
-    let others = machine_labels::not_attached(snapshot.machine.as_ref());
-    let is_open = others.iter().any(|user| {
+    let key = device.key();
+    let users = snapshot
+        .machine
+        .iter()
+        .flat_map(|machine| &machine.processes);
+    let is_open = { users }.any(|user| {
         let mut on = user.devices.iter();
-        user.upstream().is_none() && on.any(|on| on.key() == device.key())
+        user.is_not_attached() && user.upstream().is_none() && on.any(|on| on.key() == key)
     });
     Whose::of(device, is_open)
 }

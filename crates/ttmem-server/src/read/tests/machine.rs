@@ -607,11 +607,11 @@ fn a_file_of_another_user_neither_replaces_nor_hides_the_own_one() {
     assert_eq!(counted, [(HexId(serial), 7), (HexId(serial << 5), MIB)]);
 }
 
-#[test]
-fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
+/// A chip with two files: user 1000's by its own number, of a process that is not seen from here, as in a container; and
+/// another user's by a loose number.
+fn two_files_of_a_chip() -> Sample {
     let tree = Tree::with(&wormholes("n150", 1));
     tree.process(42, "python", 10);
-    // Of a process that is not seen from here, as in a container.
     tree.count(&region(4, ASIC, 0, vec![slot(41, "python", MIB)]));
     tree.count(&region(4, 12_345, 0, vec![slot(42, "python", 3)]));
     let mut sample = look(&tree);
@@ -619,6 +619,12 @@ fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
         file_of(&mut sample, id).owner = Some(user);
     }
     sample.people.get_mut(&42).unwrap().uid = Some(65_534);
+    sample
+}
+
+#[test]
+fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
+    let sample = two_files_of_a_chip();
     let seen = snapshot(knowing(&sample), sample);
     let upstream = seen.devices[0].upstream.as_ref().unwrap();
     assert_eq!(upstream.bytes.unwrap().dram, MIB + 3);
@@ -633,16 +639,8 @@ fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
 
 #[test]
 fn a_file_that_could_not_be_read_is_not_said_to_be_added_up() {
-    let tree = Tree::with(&wormholes("n150", 1));
-    tree.process(42, "python", 10);
-    tree.count(&region(4, ASIC, 0, vec![slot(41, "python", MIB)]));
-    tree.count(&region(4, 12_345, 0, vec![slot(42, "python", 3)]));
-    let mut sample = look(&tree);
-    for (id, user) in [(ASIC, 1000), (12_345, 65_534)] {
-        file_of(&mut sample, id).owner = Some(user);
-    }
+    let mut sample = two_files_of_a_chip();
     file_of(&mut sample, ASIC).content = Err(ttmem_host::shm::ReadRegionError::Denied);
-    sample.people.get_mut(&42).unwrap().uid = Some(65_534);
     let seen = snapshot(knowing(&sample), sample);
     let upstream = seen.devices[0].upstream.as_ref().unwrap();
     assert_eq!(upstream.bytes.unwrap().dram, 3);

@@ -1,7 +1,7 @@
 """What the package costs: its import, and its plugin in each test. `cargo xtask bench python` runs it.
 
-Tests are those of one file, each of which places a tensor on the stand-in for the runtime. They run with
-and without --ttmem in turn, so that whatever else the machine does meets both. What is compared is the
+Tests are those of one file, each of which places a tensor on the stand-in for the runtime, and lets it go or keeps it: a
+test that seems to leak has Python's garbage collector run. They run with and without --ttmem in turn, so that whatever else the machine does meets both. What is compared is the
 time from the first test to the last: starting pytest, and starting it again, is a figure of its own.
 """
 
@@ -47,7 +47,10 @@ import pytest, ttnn
 @pytest.mark.parametrize("number", range({tests}))
 def test_trivial(device, number):
     shape = [1, 1, 32, 32]
-    ttnn.zeros(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+    placed = ttnn.zeros(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+    KEPT.extend([placed][:{keeps}])
+
+KEPT = []
 """
 
 
@@ -69,10 +72,10 @@ def imports(times):
 class Plugin:
     """Runs a file of trivial tests."""
 
-    def __init__(self, folder, tests):
+    def __init__(self, folder, tests, keeps):
         self.folder = Path(folder)
         (self.folder / "conftest.py").write_text(CONFTEST)
-        (self.folder / "test_trivial.py").write_text(TESTS.format(tests=tests))
+        (self.folder / "test_trivial.py").write_text(TESTS.format(tests=tests, keeps=int(keeps)))
 
     def run(self, *options):
         """Seconds of the tests, and of all."""
@@ -89,11 +92,11 @@ class Plugin:
         return float(took.read_text()), time.perf_counter() - begun
 
 
-def plugin(tests, rounds):
+def plugin(tests, rounds, keeps):
     """What it adds to each test, and once."""
     each, once, plain = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        runner = Plugin(folder, tests)
+        runner = Plugin(folder, tests, keeps)
         runner.run("--ttmem")
         for _ in range(rounds):
             without, all_without = runner.run()
@@ -114,11 +117,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
+    size = (50, 2) if quick else (300, 9)
     figures = {
         "bench": "python",
         "python": platform.python_version(),
         "import_ms": summary(imports(5 if quick else 31), 1e3),
-        "plugin": plugin(50, 2) if quick else plugin(300, 9),
+        "plugin": plugin(*size, keeps=False),
+        "plugin_of_leaking_tests": plugin(*size, keeps=True),
     }
     print(json.dumps(figures, indent=2))
 

@@ -22,7 +22,7 @@ fn readers_that_stall_and_hostile_requests_cost_no_event_and_nobody_elses_answer
         return;
     }
     let programs = Programs {
-        ttmem: TTMEM.into(),
+        ttmem: TTMEM.as_str().into(),
         workload: |options| Ok(workload(options)),
     };
     let found = ttmem_bench::measure(Subject::Api, &programs, true).expect("nothing is lost");

@@ -4,7 +4,10 @@
 //! stories say a word on stdout and wait for a line on stdin, so that the account is looked at
 //! while they hold something.
 
-use crate::support::c_program::{built, is_there};
+mod memory;
+
+use crate::support::c_program::is_there;
+use crate::support::place::{attach_library, kept, source};
 use crate::support::server::{Killed, TestServer};
 use serde_json::Value;
 use std::fs::File;
@@ -54,7 +57,7 @@ impl StandIn {
         let mut child = Command::new(self.made.join("driver"))
             .arg(self.made.join("libstories.so"))
             .arg(story)
-            .env("LD_PRELOAD", built("libttmem_attach.so"))
+            .env("LD_PRELOAD", attach_library(self.folder.path()))
             .env("TTMEM_SOCKET", server.socket())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -76,17 +79,20 @@ impl Build<'_> {
     /// The folder with what this build makes, compiled by the first test that needs it: ten tests would take the compiler
     /// three seconds each.
     fn made(self) -> PathBuf {
-        let kept = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let kept = kept();
         let folder = kept.join(format!("standin-{:016x}", self.fingerprint()));
         if folder.is_dir() {
             return folder;
         }
-        std::fs::create_dir_all(kept).expect("a folder of this build");
-        let begun = tempfile::tempdir_in(kept).expect("a folder");
-        self.compile_into(begun.path());
-        // Another test may have been first: what it compiled is the same.
-        let _first = std::fs::rename(begun.path(), &folder);
-        assert!(folder.is_dir(), "{} cannot be made", folder.display());
+        std::fs::create_dir_all(&kept).expect("a folder of this build");
+        // Tests that need the same wait for the one that compiles it. Released with the file, also by a death.
+        let lock = File::create(folder.with_extension("lock")).expect("a file");
+        lock.lock().expect("a file can be locked");
+        if !folder.is_dir() {
+            let begun = tempfile::tempdir_in(&kept).expect("a folder");
+            self.compile_into(begun.path());
+            std::fs::rename(begun.path(), &folder).expect("one file system");
+        }
         folder
     }
 
@@ -123,7 +129,7 @@ impl Build<'_> {
 }
 
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/standin_runtime")
+    source("tests/standin_runtime")
 }
 
 fn compile(source: &str, made: &Path, options: &[&str]) {

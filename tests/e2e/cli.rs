@@ -447,6 +447,10 @@ fn messages_make_control_characters_visible() {
         &["top", "--view", name],
         &["top", "--http", name],
     ] {
+        if arguments[0] == "report" && ttmem_server::missing_page().is_some() {
+            // Such a build names no file.
+            continue;
+        }
         let output = ttmem().args(arguments).output().expect("it runs");
         assert!(!output.status.success(), "{arguments:?}");
         let said = String::from_utf8(output.stderr).expect("text");

@@ -2,6 +2,7 @@
 
 use super::support::client::{Client, MESH, allocation, n150, n150_capacities, put_greeting};
 use super::support::old_client::{OldClient, request};
+use super::support::place::open_folder;
 use super::support::server::{Killed, TTMEM, TestServer};
 use super::support::workload::{Plan, Workload};
 use super::support::{WATCHDOG, wait_until};
@@ -10,7 +11,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -482,9 +482,9 @@ fn a_second_instance_under_the_same_pid_replaces_the_first() {
     let mut second = Client::connect(&server.socket(), [2; 16]);
     assert!(second.welcome.needs_resync);
     assert_eq!(second.welcome.next_sequence, 0);
-    assert!(is_ended(&mut first), "nobody listens to it any more");
     second.open_n150(0, 0xABC);
     second.send(&[allocation(1, BASE, 2048)]);
+    assert!(is_ended(&mut first), "nobody listens to it any more");
     assert_eq!(
         dram(&server)["charged_bytes"],
         12 * 2048,
@@ -578,16 +578,15 @@ fn a_client_that_leaves_before_its_answers_ends_nobody() {
 
 #[test]
 fn a_process_that_may_not_be_signalled_is_not_taken_for_dead() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = open_folder();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("ours");
     let options = ["--socket-mode", "0666"];
-    let server = TestServer::start_adapted(folder, &options, |command| {
-        // Only the superuser can start a server that may not signal its clients; for anybody
-        // else this is a server of the same user.
-        if nix::unistd::geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-    });
+    // Only the superuser can start a server that may not signal its clients; for any other user this is a server of the same user.
+    let server = if nix::unistd::geteuid().is_root() {
+        TestServer::start_as(NOBODY, folder, &options)
+    } else {
+        TestServer::start_in(folder, &options)
+    };
     let mut client = Client::connect(&server.socket(), [1; 16]);
     client.open_n150(0, 0xABC);
     client.send(&[allocation(1, BASE, 4096)]);
@@ -615,9 +614,9 @@ fn a_server_with_few_descriptors_refuses_what_is_beyond_them_and_goes_on() {
     let server = Command::new("sh")
         .args([
             "-c",
-            "ulimit -n 20 && exec \"$@\"",
+            "ulimit -n 26 && exec \"$@\"",
             "sh",
-            TTMEM,
+            TTMEM.as_str(),
             "serve",
             "--socket",
         ])

@@ -1,7 +1,8 @@
 //! Who is gone holds nothing, who is merely disconnected keeps everything.
 
 use crate::support::old_client::{OldClient, request};
-use crate::support::server::{TTMEM, TestServer, ttmem};
+use crate::support::place::ForOthers;
+use crate::support::server::{TestServer, ttmem};
 use crate::support::wait_until;
 use crate::support::workload::{FIRST_ADDRESS, Part, Plan, Workload};
 use serde_json::Value;
@@ -257,9 +258,10 @@ impl NamespacedServer {
         }
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("ttmem.sock");
+        let others = ForOthers::new();
         let mut command = unshare();
         command
-            .arg(TTMEM)
+            .arg(others.program())
             .args(["serve", "--quiet", "--socket"])
             .arg(&socket);
         let child = command.spawn().expect("the server starts");

@@ -1,11 +1,11 @@
 //! The list of the predecessor's defects, as far as it speaks of the tests here.
 
+use crate::support::place::source;
 use std::fs;
-use std::path::Path;
 
 #[test]
 fn the_list_names_tests_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = source("");
     let list = fs::read_to_string(root.join("docs/defects.md")).expect("the list");
     let mut named = 0;
     for name in list

@@ -1,9 +1,9 @@
 //! Failures that the model plays: the server explains them, and what it proposes works.
 
+use super::support::place::source;
 use super::support::server::{TestServer, ttmem};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use std::process::Output;
 
 /// Where the DRAM of an n150 begins that is handed out.
@@ -11,7 +11,7 @@ const DRAM_BASE: u64 = 1_048_640;
 
 /// A scenario of the program's own, to be played with changes.
 fn scenario(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ttmem-sim/scenarios");
+    let folder = source("crates/ttmem-sim/scenarios");
     fs::read_to_string(folder.join(name).with_extension("toml")).expect("a scenario")
 }
 

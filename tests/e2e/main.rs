@@ -13,6 +13,8 @@ mod clients;
 mod deaths;
 mod defects;
 mod demo;
+#[path = "../dispositions.rs"]
+mod dispositions;
 mod doctor;
 mod driver_errors;
 mod explain;
@@ -20,8 +22,10 @@ mod faults;
 mod fleet;
 mod flight_recorder;
 mod hostile;
+mod hostile_recordings;
 mod hostile_server;
 mod http;
+mod kept_files;
 mod load;
 mod logging;
 mod machine;
@@ -39,6 +43,7 @@ mod recording;
 mod remedies;
 mod replay;
 mod run;
+mod run_signals;
 mod run_top;
 mod screens;
 mod service;
@@ -51,9 +56,26 @@ mod top;
 mod top_recorded;
 mod wait;
 
+/// The loader calls it before any test runs, whichever program runs the tests.
+#[expect(
+    unsafe_code,
+    reason = "only the loader reads this section, and it calls functions of this type"
+)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static DISPOSITIONS: extern "C" fn() = {
+    extern "C" fn restore() {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+        dispositions::restore(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
+    }
+    restore
+};
+
 /// Not a test of its own: the body of the workload processes that tests start and kill.
 #[test]
 fn workload_process() {
     support::workload::run_if_asked();
     support::tracked::run_if_asked();
+    support::planted::run_if_asked();
+    support::reading::run_if_asked();
 }

@@ -9,13 +9,14 @@ pub(crate) mod found;
 
 use crate::support::c_program::built;
 use crate::support::is_left_to_the_whole_run;
+use crate::support::place::{TTMEM, attach_library, source};
 use crate::support::server::TestServer;
-use std::path::Path;
 use std::process::Command;
 
 /// Runs the package's tests in every interpreter, in these surroundings.
 fn pass_in_every_interpreter(tests: &str, surroundings: &[(&str, &str)]) {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
+    let python = source("python");
+    let folder = tempfile::tempdir().expect("a folder");
     for (version, program) in found::interpreters() {
         let output = Command::new(program)
             .args([
@@ -31,8 +32,8 @@ fn pass_in_every_interpreter(tests: &str, surroundings: &[(&str, &str)]) {
             .current_dir(&python)
             .env("PYTHONPATH", &python)
             .env("TTMEM_TESTS_LIBRARY", built("libttmem.so"))
-            .env("TTMEM_TESTS_ATTACH", built("libttmem_attach.so"))
-            .env("TTMEM_TESTS_PROGRAM", env!("CARGO_BIN_EXE_ttmem"))
+            .env("TTMEM_TESTS_ATTACH", attach_library(folder.path()))
+            .env("TTMEM_TESTS_PROGRAM", TTMEM)
             .envs(surroundings.iter().copied())
             .output()
             .expect("it was started before");

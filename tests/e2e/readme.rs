@@ -1,4 +1,4 @@
-//! README's first command does what README says.
+//! README's commands do what README says.
 
 use crate::support::server::ttmem;
 
@@ -27,4 +27,16 @@ fn the_report_is_what_the_demo_prints() {
         .filter(|line| !line.is_empty() && !printed.lines().any(|other| other == *line))
         .collect();
     assert!(missing.is_empty(), "not printed any more: {missing:#?}");
+}
+
+/// A fresh checkout has no page, and a build script does not make one: it would need the network.
+#[test]
+fn the_browser_line_builds_the_page_first() {
+    let readme = include_str!("../../README.md");
+    let lines = readme.lines().filter(|line| line.contains("cargo run"));
+    let lines: Vec<&str> = lines.filter(|line| line.contains("--http")).collect();
+    assert!(!lines.is_empty(), "README has no line for a browser");
+    for line in lines {
+        assert!(line.starts_with("cargo xtask web && "), "{line}");
+    }
 }

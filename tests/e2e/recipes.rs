@@ -63,7 +63,7 @@ impl Drop for Shell {
 
 /// What a line typed into a shell prints.
 fn typed(folder: &Path, recipe: &str, exported: &[(&str, &str)]) -> String {
-    let program_folder = Path::new(TTMEM).parent().expect("a folder");
+    let program_folder = TTMEM.folder();
     let path = std::env::var("PATH").expect("a path");
     let output = Command::new("sh")
         .args(["-c", recipe])

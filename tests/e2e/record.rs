@@ -1,6 +1,7 @@
 //! `ttmem record`: a server that runs is recorded from now on, whatever ends it.
 
 use crate::recording::{end_of, live_totals, new_folder, open, totals};
+use crate::support::place::ForOthers;
 use crate::support::server::{Killed, TestServer, ttmem};
 use crate::support::tracked::{Tracked, wait_for_process};
 use crate::support::workload::{Plan, Workload};
@@ -10,7 +11,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -27,7 +27,15 @@ struct Recorder {
 }
 
 fn recorder(server: &TestServer, file: &Path, options: &[&str]) -> Command {
-    let mut command = ttmem();
+    recorder_by(ttmem(), server, file, options)
+}
+
+fn recorder_by(
+    mut command: Command,
+    server: &TestServer,
+    file: &Path,
+    options: &[&str],
+) -> Command {
     command.arg("record").arg(file).args(options);
     command.arg("--socket").arg(server.socket());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -444,21 +452,21 @@ fn names_are_left_out_if_asked_and_kept_from_other_users() {
 
     if nix::unistd::geteuid().is_root() {
         // Nobody else can ask as another user.
+        let others = ForOthers::new();
         let pid = workload.pid().to_string();
         let theirs = server.folder().join("theirs");
         for (options, reason) in [
             (&[][..], "names of other users' programs"),
             (&["--pid", &pid], "belongs to another user"),
         ] {
-            let mut command = recorder(&server, &theirs, options);
-            command.uid(NOBODY).gid(NOBODY).current_dir("/");
+            let mut command = recorder_by(others.ttmem_as(NOBODY), &server, &theirs, options);
             let output = command.output().expect("it runs");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(1), "{said}");
             assert!(said.contains(reason), "{said}");
         }
-        let mut command = recorder(&server, &theirs, &["--redact", "--duration", "1s"]);
-        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+        let options = ["--redact", "--duration", "1s"];
+        let mut command = recorder_by(others.ttmem_as(NOBODY), &server, &theirs, &options);
         let output = command.output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{said}");

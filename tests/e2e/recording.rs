@@ -268,7 +268,7 @@ fn a_scenario_becomes_a_recording_with_its_failure_and_without_names_if_asked() 
     assert!(!shown.failures.is_empty());
     assert_eq!(shown.events, hidden.events);
     let (shown, hidden) = (unpacked(&plain), unpacked(&redacted));
-    let program = env!("CARGO_BIN_EXE_ttmem");
+    let program = crate::support::place::TTMEM.as_str();
     for name in ["fragmentation", program, "demo"] {
         assert!(has(&shown, name), "{name}");
         assert!(!has(&hidden, name), "{name}");

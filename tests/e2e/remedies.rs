@@ -2,13 +2,13 @@
 //! run as it stands, and then the check has to be well.
 
 use crate::doctor::{card, check, document, machine, put};
-use crate::support::c_program::{Linked, Workshop, built};
-use crate::support::server::{Killed, TTMEM, ttmem, without_settings};
+use crate::support::c_program::{Linked, Workshop};
+use crate::support::place::{ForOthers, TTMEM, attach_library, copy_for_others, open_folder};
+use crate::support::server::{Killed, ttmem, without_settings};
 use crate::support::wait_until;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,6 +18,10 @@ const OTHER: u32 = 23_452;
 
 /// What the helper ends with where the kernel does not let it filter calls.
 const CANNOT: i32 = 77;
+
+/// The copy of the program that all users can run inside of such mounts, wherever the checkout is.
+const BUILT: &str = "/run/built";
+const PROGRAM: &str = "/run/built/ttmem";
 
 /// Mounts of a test's own: an empty `/tmp`, `/run` and `/dev/shm`. Only root may have them.
 pub(crate) struct Space {
@@ -43,6 +47,9 @@ impl Space {
         for (folder, mode) in [("/tmp", 1777), ("/run", 755), ("/dev/shm", 1777)] {
             space.shell(&format!("mount -t tmpfs -o mode={mode} tmpfs {folder}"));
         }
+        space.shell(&format!("mkdir -m 755 {BUILT}"));
+        let inside = format!("/proc/{pid}/root{PROGRAM}");
+        copy_for_others(TTMEM.as_ref(), Path::new(&inside));
         Some(space)
     }
 
@@ -50,10 +57,9 @@ impl Space {
         let mut command = without_settings("nsenter");
         let pid = self.holder.0.id().to_string();
         command.args(["--target", &pid, "--mount", "--", program]);
-        let folder = Path::new(TTMEM).parent().expect("a folder");
         let path = std::env::var("PATH").unwrap_or_default();
         command
-            .env("PATH", format!("{}:{path}", folder.display()))
+            .env("PATH", format!("{BUILT}:{path}"))
             .env("XDG_RUNTIME_DIR", "/run")
             .current_dir("/");
         command
@@ -74,7 +80,7 @@ impl Space {
         let mut command = self.enter("setpriv");
         command
             .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
-            .args([TTMEM, "doctor", "--json"])
+            .args([PROGRAM, "doctor", "--json"])
             .args(arguments);
         document(&command.output().expect("it runs"))
     }
@@ -230,7 +236,7 @@ fn serve_everybody(space: &Space, user: u32) -> Killed {
         "--socket",
         THEIRS,
     ];
-    let server = serve(space, user, &[&[TTMEM, "serve"], &options[..]].concat());
+    let server = serve(space, user, &[&[PROGRAM, "serve"], &options[..]].concat());
     wait_until("it answers", || {
         let document = space.doctor(Some(OTHER), &["--socket", THEIRS]);
         check(&document, "server")["state"] == "ok"
@@ -279,7 +285,7 @@ fn a_server_that_is_missing_closed_or_not_trusted() {
             "env",
             &variable,
         ])
-        .args([TTMEM, "doctor", "--json", "--socket", THEIRS]);
+        .args([PROGRAM, "doctor", "--json", "--socket", THEIRS]);
     assert_state(&document_of(&mut command), "trust", "ok");
     // Or root names it, as the remedy says: a line in a file.
     assert!(remedy.contains("/etc/ttmem/trust"), "{remedy}");
@@ -322,7 +328,9 @@ fn a_library_that_is_not_where_it_was_named() {
     assert_state(&document, "library", "problem");
     let remedy = check(&document, "library")["remedy"].as_str().expect("one");
     assert!(remedy.contains("TTMEM_ATTACH_LIBRARY"), "{remedy}");
-    assert_state(&doctor(&built("libttmem_attach.so")), "library", "ok");
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = attach_library(folder.path());
+    assert_state(&doctor(&library), "library", "ok");
 }
 
 /// An environment with a ttnn for a release of Python.
@@ -377,7 +385,9 @@ fn lines_of_python_that_a_container_forbids() {
     environment(folder.path(), "3.12", "0.81.1");
     let doctor = |rules: &[&str]| {
         let mut command = without_settings(&helper);
-        command.args(rules).args(["--", TTMEM, "doctor", "--json"]);
+        command
+            .args(rules)
+            .args(["--", TTMEM.as_str(), "doctor", "--json"]);
         let output = command.env("VIRTUAL_ENV", folder.path()).output();
         let output = output.expect("it runs");
         (output.status.code() != Some(CANNOT)).then(|| document(&output))
@@ -406,9 +416,11 @@ fn lines_of_python_that_a_container_forbids() {
 
 #[test]
 fn a_container_sees_itself_unless_it_has_the_hosts_processes() {
+    let others = ForOthers::new();
     let doctor = |options: &[&str]| {
         let mut command = without_settings("unshare");
-        command.args(options).args([TTMEM, "doctor", "--json"]);
+        command.args(options).arg(others.program());
+        command.args(["doctor", "--json"]);
         let output = command.output().expect("unshare is there");
         output
             .status
@@ -445,22 +457,18 @@ fn a_container_sees_itself_unless_it_has_the_hosts_processes() {
 /// What the commands would change on a machine with cards is changed by hand: what they do was read in their projects.
 #[test]
 fn nodes_drivers_and_pages_of_a_machine_with_cards() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, others) = (open_folder(), ForOthers::new());
     let root = folder.path();
-    fs::set_permissions(root, Permissions::from_mode(0o755)).expect("ours");
     machine(root);
     card(root, 1);
     let doctor = || {
-        let mut command = ttmem();
-        command
-            .args(["doctor", "--json", "--root"])
-            .arg(root)
-            .current_dir("/");
-        if nix::unistd::geteuid().is_root() {
-            // Root may use every node.
-            command.uid(ONE).gid(ONE);
-        }
-        document_of(&mut command)
+        // Root may use every node.
+        let mut command = if nix::unistd::geteuid().is_root() {
+            others.ttmem_as(ONE)
+        } else {
+            ttmem()
+        };
+        document_of(command.args(["doctor", "--json", "--root"]).arg(root))
     };
     let node = root.join("dev/tenstorrent/1");
     let mode = |mode: u32| fs::set_permissions(&node, Permissions::from_mode(mode)).expect("ours");

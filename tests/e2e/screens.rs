@@ -5,10 +5,9 @@
 #[path = "../../xtask/src/screens/document.rs"]
 mod document;
 
-use super::support::server::TTMEM;
+use super::support::place::{TTMEM, quoted, source};
 use super::support::tmux::Tmux;
 use document::{Screen, Step, pictures, screens};
-use std::path::Path;
 
 const README: &str = include_str!("../../README.md");
 const TOP: &str = include_str!("../../docs/top.md");
@@ -39,8 +38,8 @@ fn shown(document: &'static str, name: &str) -> (Screen<'static>, &'static str) 
 
 /// What is drawn now; `None` where there is no tmux.
 fn drawn(screen: &Screen<'_>) -> Option<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = root.ancestors().nth(2).expect("the repository").display();
+    let root = source("");
+    let root = quoted(root.to_str().expect("text"));
     let command = format!("cd {root} && exec {TTMEM} {}", screen.arguments);
     let terminal = Tmux::with(screen.columns, screen.rows, &command)?;
     let mut seen = String::new();
@@ -164,9 +163,7 @@ fn assert_picture_of_readme_is_still_drawn() {
         README.contains(&format!("]({file})")),
         "README shows {file}"
     );
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = root.ancestors().nth(2).expect("the repository");
-    let svg = std::fs::read_to_string(root.join(file)).expect("it was drawn");
+    let svg = std::fs::read_to_string(source(file)).expect("it was drawn");
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     let Some(now) = drawn(picture) else {
         return;

@@ -2,8 +2,10 @@
 //! something is shown as incomplete, with the reason.
 
 use crate::support::client::{Client, allocation};
+use crate::support::hogs::connect_at_once;
 use crate::support::is_left_to_the_whole_run;
 use crate::support::old_client::{OldClient, request};
+use crate::support::place::open_folder;
 use crate::support::server::{TestServer, without_settings};
 use crate::support::workload::{Part, Plan, Workload};
 use crate::support::{WATCHDOG, wait_until};
@@ -12,6 +14,7 @@ use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 use ttmem_event::legacy::{Generation, RequestKind};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, RefusalCode, ResyncEnd};
 
@@ -293,7 +296,7 @@ fn one_users_processes_leave_places_for_other_users() {
         println!("skipped: only the superuser can be two users");
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = open_folder();
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("ours");
     let options = ["--socket-mode", "0666", "--max-clients", "16"];
     let server = TestServer::start_in(folder, &options);
@@ -316,4 +319,53 @@ fn one_users_processes_leave_places_for_other_users() {
     mine.send(&request(RequestKind::Alloc, 3, 100, 0, 1));
     assert_eq!(mine.totals(3).dram, 100);
     assert_eq!(server.process(std::process::id())["incomplete"], false);
+}
+
+#[test]
+#[ignore = "a quarter of the connections finds the kernel's queue full: the threads that accept wait for a processor (ADR 46)"]
+fn connection_storms_of_another_user_refuse_nobody() {
+    if !nix::unistd::geteuid().is_root() {
+        assert_ne!(
+            std::env::var("CI").as_deref(),
+            Ok("true"),
+            "only the superuser can be two users, and with CI=true every part must run"
+        );
+        println!("skipped: only the superuser can be two users");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("ours");
+    let server = TestServer::start_in(folder, &["--socket-mode", "0666"]);
+    let mut honest = honest_client(&server);
+    let plan = Plan {
+        socket: server.socket(),
+        generation: Generation::G4,
+        device: 0,
+        // It is ended before that.
+        buffers: WATCHDOG.as_secs(),
+        size: 0,
+    };
+    let mut storms: Vec<Workload> = (0..3)
+        .map(|_storm| Workload::spawn_as(Part::Storm, &plan, Some(NOBODY)))
+        .collect();
+    storms.iter_mut().for_each(Workload::wait_until_ready);
+    let refused = || server.status()["server"]["clients_refused"].as_u64();
+    wait_until("storms are refused", || refused() > Some(1000));
+    let connected = (0..1000).map(|number| {
+        // A process connects once, and not all of them in the same millisecond.
+        std::thread::sleep(Duration::from_millis(1));
+        if number % 100 == 0 {
+            honest.send(&[allocation(10 + number, 3_000_000 + 4096 * number, 4096)]);
+        }
+        connect_at_once(&server.socket())
+    });
+    let failed = connected.filter(Result::is_err).count();
+    assert_eq!(failed, 0, "of 1,000 connections");
+    drop(storms);
+    let status = server.status();
+    let processes = status["processes"].as_array().expect("a list").iter();
+    let of_storms = processes.filter(|process| process["name"] == "storm");
+    assert_eq!(of_storms.count(), 0, "they reported nothing");
+    let lines = server.log().matches("connects too often").count();
+    assert!((1..=40).contains(&lines), "{lines} lines of the log");
 }

@@ -9,10 +9,12 @@ mod copies;
 mod crowds;
 mod descriptors;
 mod ends;
+mod filters;
 mod first_call;
 mod forks;
 mod idle;
 mod limits;
+mod memory;
 mod signals;
 mod threads;
 

@@ -1,13 +1,13 @@
 //! `ttmem wait --released`: processes that are killed, devices that are let go, and numbers that are given away again.
 
 use crate::doctor::{machine, put};
-use crate::support::server::{Killed, TTMEM, TestServer, ttmem};
+use crate::support::place::{ForOthers, open_folder, quoted};
+use crate::support::server::{Killed, TestServer, ttmem};
 use crate::support::wait_until;
 use crate::support::workload::{Plan, Workload};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use ttmem_event::legacy::Generation;
@@ -353,8 +353,10 @@ fn a_process_is_gone_when_its_number_belongs_to_another_and_its_children_are_not
 /// A namespace has numbers of its own, of which the next one can be chosen.
 #[test]
 fn a_number_that_is_given_to_another_process_at_once_ends_the_wait() {
+    let others = ForOthers::new();
+    let program = quoted(others.program().to_str().expect("text"));
     let script = format!(
-        "sleep 300 & pid=$!; {TTMEM} wait --released --pid $pid >out & waiting=$!; \
+        "sleep 300 & pid=$!; {program} wait --released --pid $pid >out & waiting=$!; \
          until grep -q running out; do sleep 0.01; done; \
          kill -9 $pid; wait $pid; \
          echo $((pid - 1)) >/proc/sys/kernel/ns_last_pid; sleep 301 & \
@@ -441,7 +443,7 @@ fn a_silent_server_does_not_make_the_wait_longer() {
 
 #[test]
 fn a_driver_that_may_not_be_looked_at_has_released_nothing() {
-    let tree = tempfile::tempdir().expect("a folder");
+    let tree = open_folder();
     let class = tree.path().join("sys/class/tenstorrent");
     std::fs::create_dir_all(&class).expect("a folder");
     std::fs::create_dir_all(tree.path().join("proc")).expect("a folder");
@@ -449,17 +451,17 @@ fn a_driver_that_may_not_be_looked_at_has_released_nothing() {
     let all = ["--timeout", "0", "--root", root];
     let of_pid = [&all[..], &["--pid", "4194303"]].concat();
     let of_device = [&all[..], &["--device", "0"]].concat();
+    let others = ForOthers::new();
     let asked = |arguments: &[&str]| {
-        let mut command = ttmem();
+        // Root may look at everything.
+        let mut command = if nix::unistd::geteuid().is_root() {
+            others.ttmem_as(NOBODY)
+        } else {
+            ttmem()
+        };
         command.args(["wait", "--released"]).args(arguments);
-        if nix::unistd::geteuid().is_root() {
-            // Root may look at everything.
-            command.uid(NOBODY).gid(NOBODY).current_dir("/");
-        }
         command.output().expect("it runs")
     };
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(tree.path(), open).expect("ours");
     let closed = std::os::unix::fs::PermissionsExt::from_mode(0o000);
     fs::set_permissions(&class, closed).expect("ours");
     let refused = |why: &str| {

@@ -76,8 +76,15 @@ static inline void hold_many(ttmem_mesh_id_t mesh, int count) {
     }
 }
 
-/* The server has everything now. */
-static inline void settle(void) { EXPECT(ttmem_client_flush(PATIENCE_MILLIS) == TTMEM_OK); }
+/* The server has everything now, and the library says so. */
+static inline void settle(void) {
+    EXPECT(ttmem_client_flush(PATIENCE_MILLIS) == TTMEM_OK);
+    ttmem_statistics_t statistics;
+    memset(&statistics, 0, sizeof statistics);
+    statistics.struct_bytes = sizeof statistics;
+    EXPECT(ttmem_client_statistics(&statistics) == TTMEM_OK);
+    EXPECT(statistics.connected);
+}
 
 static inline void go_on_when_told(void) {
     char byte = 0;

@@ -29,6 +29,7 @@ export interface Server {
 
 export interface Mark {
   name: string;
+  name_hidden?: boolean;
   number: number;
   time: Time;
 }
@@ -400,6 +401,7 @@ export interface Explanation {
   request: FailedRequest | null;
   clash: Clash | null;
   holders: HolderGroup[] | null;
+  release?: { unless?: string } | null;
   map: MapRow[] | null;
   setting: Setting | null;
   unknown: string[];
@@ -431,6 +433,7 @@ export interface BlockOwner {
   python: string | null;
   operation: string | null;
   since: Time | null;
+  of_call?: boolean;
 }
 
 export interface HolderGroup {

@@ -98,7 +98,10 @@ function whose(owner: BlockOwner, failure: Explanation): string {
   if (owner.python !== null) parts.push(shortLine(owner.python));
   if (owner.operation !== null) parts.push(owner.operation);
   if (owner.pid !== null && (!isFailed || parts.length === 0)) parts.push(`pid ${owner.pid} ${owner.process ?? ""}`.trimEnd());
-  return parts.length === 0 ? "not known" : parts.join(", ");
+  if (parts.length === 0) parts.push("not known");
+  // First: it must not be what is cut off.
+  if (owner.of_call) parts.unshift("by this call");
+  return parts.join(", ");
 }
 
 function holders(failure: Explanation): HTMLElement | null {
@@ -164,5 +167,6 @@ function map(failure: Explanation): HTMLElement | null {
     owner: rowOwner(row, failure),
     release: row.in_release,
   }));
-  return h("div", null, byAddress("the bank around the best hole", rows), h("p", { class: "faint" }, "x release to make it fit"));
+  const unless = failure.release?.unless ? `, ${failure.release.unless}` : "";
+  return h("div", null, byAddress("the bank around the best hole", rows), h("p", { class: "faint" }, `x release to make it fit${unless}`));
 }

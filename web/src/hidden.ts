@@ -1,6 +1,6 @@
 /** Names that only their user may see: said, and not taken for unknown ones. */
 
-import type { Snapshot } from "./api";
+import type { Mark, Snapshot } from "./api";
 
 /** As in crates/ttmem-tui/src/labels.rs. */
 export const HIDDEN = "hidden: another user's";
@@ -17,6 +17,11 @@ export function learnHidden(snapshot: Snapshot): void {
 /** A name of a process's, or that it is hidden, or what stands for one that nobody knows. */
 export function named(name: string | null | undefined, pid: number | null, unknown = "–"): string {
   return name || (pids.has(pid) ? HIDDEN : unknown);
+}
+
+/** The name of a mark, or that it is hidden, or what stands for one without a name. */
+export function markName(mark: Mark, unnamed: string): string {
+  return mark.name || (mark.name_hidden ? HIDDEN : unnamed);
 }
 
 /** The same of what several processes may have: of some of them it may only be unknown. */

@@ -6,6 +6,7 @@ import { KIND_LABEL, type Palette } from "./colours";
 import type { Need } from "./documents";
 import { deviceKey, filledL1, type DeviceClass } from "./figures";
 import { count, seconds } from "./format";
+import { markName } from "./hidden";
 import { groupLabel, sumOf } from "./parts";
 import type { Context } from "./view";
 
@@ -169,7 +170,7 @@ export const READING = "The recording is being read: that takes some seconds whe
 export function moments(context: Context): Moment[] {
   const { recording, snapshot } = context;
   const marks = (recording?.marks ?? snapshot?.marks ?? []).map(
-    (mark): Moment => ({ time: seconds(mark.time), label: mark.name || `mark ${mark.number}`, kind: "mark" }),
+    (mark): Moment => ({ time: seconds(mark.time), label: markName(mark, `mark ${mark.number}`), kind: "mark" }),
   );
   const explained = context.documents.get<{ failures: { time: string | null; verdict: string }[] }>("failures")?.failures ?? [];
   const failures = recording?.failures.map(({ time, kind }) => ({ time, verdict: kind })) ?? explained;

@@ -36,6 +36,10 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
 pub(crate) fn cargo<'w>(words: impl IntoIterator<Item = &'w str>) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words);
+    if std::env::var("CI").as_deref() == Ok("true") {
+        // Nothing is built twice there: what is kept for the next build only takes time.
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 

@@ -15,6 +15,13 @@ const CRATES: [(&str, &str, usize); 2] = [
     ("ttmem-attach", "lock_free::tests", 8),
 ];
 
+/// The release profile is that of packages, which nothing here becomes: what it does for their speed and for debuggers takes longer than it saves.
+const FOR_ITSELF: [(&str, &str); 3] = [
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
+];
+
 /// Builds the models and runs each in every interleaving that it asks for.
 pub(crate) fn run() -> anyhow::Result<()> {
     for (package, module, models) in CRATES {
@@ -35,7 +42,7 @@ fn run_models(package: &str, module: &str, expected: usize) -> anyhow::Result<()
         }
     }
     println!("$ RUSTFLAGS='--cfg loom' cargo {}", words.join(" "));
-    models.env("RUSTFLAGS", "--cfg loom");
+    models.env("RUSTFLAGS", "--cfg loom").envs(FOR_ITSELF);
     let output = models.stderr(Stdio::inherit()).output();
     let output = output.context("cannot start cargo")?;
     let printed = String::from_utf8_lossy(&output.stdout);

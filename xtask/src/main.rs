@@ -12,7 +12,10 @@
 
 mod arrows;
 mod bench;
+mod budget;
 mod command;
+#[path = "../../tests/dispositions.rs"]
+mod dispositions;
 mod dist;
 mod environment;
 mod examples;
@@ -27,6 +30,7 @@ mod screens;
 mod server;
 mod steps;
 mod suite;
+mod surroundings;
 mod tool;
 mod ttnn;
 mod types;
@@ -44,7 +48,7 @@ usage: cargo xtask COMMAND
 before a commit, before a change is merged, and for a release:
   check                       seconds: format, lints, arrows, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
-  ci                          test, the Debian package, ttnn with what the wheel installs and short runs of the
+  ci                          test, surroundings, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
   soak [STEP...]              an hour or more: load, property tests, fuzzing, regions, the page, churn, short, fleet-scale,
                               worst, host-unharmed, ttnn-matrix; keeps the output in docs/soak/
@@ -67,6 +71,8 @@ single checks:
   loom                        the lock-free code in every interleaving of its threads
   schemathesis [ARG...]       the read API of a running server against its own description; arguments go
                               to schemathesis
+  surroundings [NAME...]      the end-to-end tests below /tmp, below a private home, on a path with spaces, as an
+                              ordinary user, without a terminal, in the background and beside a running server
   ttnn [BOARD|PROGRAM...]     programs on the real ttnn, compared with its allocator step by step; and
                               behaviours, compared with themselves without ttmem
   ttnn-matrix [VERSION...]    tries every published wheel of ttnn and writes docs/ttnn-wheels.md; with
@@ -116,6 +122,8 @@ impl fmt::Display for CannotRun {
 impl std::error::Error for CannotRun {}
 
 fn main() -> ExitCode {
+    // Commands of the guide and programs of checks are interrupted as by Ctrl-C, also where this runs in the background.
+    dispositions::restore(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT]);
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let Err(error) = run(&words) else {
@@ -166,6 +174,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["web"] => web::build(),
         ["web-test"] => web::test(),
         ["ttnn-unharmed", wheels @ ..] => ttnn::run_unharmed(wheels),
+        ["surroundings", names @ ..] => surroundings::run(names),
         ["types"] => types::run(),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");

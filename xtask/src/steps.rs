@@ -4,6 +4,7 @@
 //! own. A failure does not keep other steps from running.
 
 use crate::SKIPPED;
+use crate::budget::{Budget, Cost, processor_time};
 use crate::command::target_dir;
 use anyhow::{Context, bail};
 use std::fs::{self, File};
@@ -52,7 +53,7 @@ pub(crate) struct Step {
     /// How to run it by itself.
     alone: &'static str,
     share: Share,
-    pub(crate) run: fn() -> anyhow::Result<()>,
+    run: fn() -> anyhow::Result<()>,
 }
 
 impl Step {
@@ -76,6 +77,29 @@ impl Step {
         target_dir().join("xtask").join(name)
     }
 
+    /// The file with the processor time that it took, in milliseconds.
+    fn processor_time_file(&self) -> PathBuf {
+        self.log().with_extension("cpu")
+    }
+
+    /// Runs it in this process, which is its own, and leaves what it took for the one that started it.
+    pub(crate) fn run_here(&self) -> anyhow::Result<()> {
+        let result = (self.run)();
+        let file = self.processor_time_file();
+        let folder = file.parent().context("it is beside the log")?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let milliseconds = processor_time()?.as_millis().to_string();
+        fs::write(&file, milliseconds)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        result
+    }
+
+    /// The processor time that it took, unless it was killed.
+    fn processor_time(&self) -> Option<Duration> {
+        let text = fs::read_to_string(self.processor_time_file()).ok()?;
+        Some(Duration::from_millis(text.parse().ok()?))
+    }
+
     /// Runs it as a process of its own.
     fn start(&self, skipping: Skipping) -> anyhow::Result<Verdict> {
         let log = self.log();
@@ -83,6 +107,7 @@ impl Step {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let output =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let _of_an_earlier_run = fs::remove_file(self.processor_time_file());
         // By this name it is the same program even if it was built anew meanwhile.
         let mut step = Command::new("/proc/self/exe");
         if skipping == Skipping::Fails {
@@ -123,15 +148,27 @@ enum Verdict {
 
 struct Ended {
     name: &'static str,
-    elapsed: Duration,
+    took: Cost,
     verdict: Verdict,
+}
+
+/// Whether the budget is judged: as soon as every step must run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judging {
+    Budgeted,
+    /// What takes long on purpose.
+    Unlimited,
 }
 
 /// Runs all steps, prints the output of each in their order, and a summary.
 ///
 /// # Errors
 /// When a step failed, or was skipped where all must run.
-pub(crate) fn run_steps(steps: &[&Step], skipping: Skipping) -> anyhow::Result<()> {
+pub(crate) fn run_steps(
+    steps: &[&Step],
+    skipping: Skipping,
+    judging: Judging,
+) -> anyhow::Result<()> {
     let mut ended = Vec::new();
     for (share, workers) in [(Share::Whole, 1), (Share::Part, BESIDE)] {
         let group: Vec<&Step> = steps
@@ -143,11 +180,53 @@ pub(crate) fn run_steps(steps: &[&Step], skipping: Skipping) -> anyhow::Result<(
             println!("\n== {} ==", step.name);
             let log = fs::read_to_string(step.log()).unwrap_or_default();
             print!("{log}");
-            println!("-- {}: {:.1} s", step.name, finished.elapsed.as_secs_f64());
+            println!(
+                "-- {}: {:.1} s",
+                step.name,
+                finished.took.wall.as_secs_f64()
+            );
             ended.push(finished);
         });
     }
-    summarize(&ended, skipping)
+    let judged = judge(&mut ended, skipping, judging);
+    // Also where the budgets cannot be read.
+    summarize(&ended, skipping).and(judged)
+}
+
+/// Prints what each step took beside its budget, and fails those that took too much where every step must run.
+fn judge(ended: &mut [Ended], skipping: Skipping, judging: Judging) -> anyhow::Result<()> {
+    if judging == Judging::Unlimited {
+        return Ok(());
+    }
+    let budget = Budget::read()?;
+    println!("\n== budget: seconds of processor time, of wall-clock time ==");
+    for step in ended.iter_mut() {
+        let Cost { processor, wall } = budget.of(step.name).unwrap_or_default();
+        println!(
+            "{:<14} {:>7.1} of {:>4}  {:>7.1} of {:>4}",
+            step.name,
+            step.took.processor.as_secs_f64(),
+            processor.as_secs(),
+            step.took.wall.as_secs_f64(),
+            wall.as_secs(),
+        );
+        if step.verdict != Verdict::Passed {
+            continue;
+        }
+        if let Some(reason) = budget.excess(step.name, step.took) {
+            println!("  {reason}");
+            if skipping == Skipping::Fails {
+                let printed = String::new();
+                step.verdict = Verdict::Failed { reason, printed };
+            }
+        }
+    }
+    if std::env::var_os("TTMEM_BLESS").is_some_and(|value| value == "1") {
+        let passed = ended.iter().filter(|step| step.verdict == Verdict::Passed);
+        let took: Vec<(&str, Cost)> = passed.map(|step| (step.name, step.took)).collect();
+        budget.bless(&took)?;
+    }
+    Ok(())
 }
 
 /// Runs steps on some workers, and reports on each in their order.
@@ -168,9 +247,13 @@ fn run_group(
                     let _closed = writeln!(std::io::stderr(), ".. {}", step.name);
                     let start = Instant::now();
                     let verdict = step.start(skipping);
+                    let took = Cost {
+                        processor: step.processor_time().unwrap_or_default(),
+                        wall: start.elapsed(),
+                    };
                     let ended = Ended {
                         name: step.name,
-                        elapsed: start.elapsed(),
+                        took,
                         verdict: verdict.unwrap_or_else(|error| Verdict::Failed {
                             reason: format!("{error:#}"),
                             printed: String::new(),
@@ -208,7 +291,7 @@ fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
     let mut failures = Vec::new();
     for Ended {
         name,
-        elapsed,
+        took,
         verdict,
     } in ended
     {
@@ -224,7 +307,7 @@ fn summarize(ended: &[Ended], skipping: Skipping) -> anyhow::Result<()> {
                 format!("FAILED: {reason}")
             }
         };
-        println!("{name:<14} {:>7.1} s  {result}", elapsed.as_secs_f64());
+        println!("{name:<14} {:>7.1} s  {result}", took.wall.as_secs_f64());
     }
     let passed = ended.len() - failed - skipped;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
@@ -247,7 +330,7 @@ mod tests {
     fn ended(verdict: Verdict) -> Ended {
         Ended {
             name: "gate",
-            elapsed: Duration::ZERO,
+            took: Cost::default(),
             verdict,
         }
     }

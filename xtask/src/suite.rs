@@ -4,10 +4,10 @@
 
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
 use crate::steps::Share::{Part, Whole};
-use crate::steps::{Skipping, Step, run_steps};
+use crate::steps::{Judging, Skipping, Step, run_steps};
 use crate::{
-    arrows, bench, dist, examples, fleet, fuzz, gate, guide, loom, schemathesis, tool, ttnn, types,
-    web, worst,
+    arrows, bench, dist, examples, fleet, fuzz, gate, guide, loom, schemathesis, surroundings,
+    tool, ttnn, types, web, worst,
 };
 use anyhow::{Context, bail};
 use std::fs;
@@ -118,7 +118,11 @@ const GATE: Step = Step::new("gate", Part, "cargo xtask gate", || {
 
 const TYPES: Step = Step::new("types", Part, "cargo xtask types", types::run);
 
-const WHEEL: Step = Step::new("wheel", Whole, "cargo xtask dist-wheel", dist::check_wheel);
+const SURROUNDINGS: Step = Step::new("surroundings", Whole, "cargo xtask surroundings", || {
+    surroundings::run(&[])
+});
+
+const WHEEL: Step = Step::new("wheel", Part, "cargo xtask dist-wheel", dist::check_wheel);
 
 const DEBIAN: Step = Step::new("debian", Whole, "cargo xtask dist-deb", dist::check_deb);
 
@@ -168,7 +172,7 @@ const TEST: &[&Step] = &[
 ];
 
 /// What `ci` has besides.
-const CI_ONLY: &[&Step] = &[&DEBIAN, &PACKAGED_TTNN, &BENCHES];
+const CI_ONLY: &[&Step] = &[&SURROUNDINGS, &DEBIAN, &PACKAGED_TTNN, &BENCHES];
 
 /// What takes longer than minutes, or has no end of its own.
 const SOAK: &[&Step] = &[
@@ -220,17 +224,27 @@ const SOAK: &[&Step] = &[
     &Step::new("host-unharmed", Part, "cargo xtask ttnn-unharmed", || {
         ttnn::run_unharmed(&[])
     }),
+    &Step::new(
+        "memory",
+        Part,
+        "every limit of memory, and every request that may fail",
+        || {
+            let words = ["--profile", "soak", "-E", "binary(e2e) & test(memory::)"];
+            run_tests(&words, &[("TTMEM_TESTS_MEMORY", "many")])?;
+            ttnn::run_memory()
+        },
+    ),
     &Step::new("ttnn-matrix", Whole, "cargo xtask ttnn-matrix", || {
         ttnn::run_matrix(&[])
     }),
 ];
 
 pub(crate) fn check() -> anyhow::Result<()> {
-    run_steps(CHECK, Skipping::from_environment())
+    run_steps(CHECK, Skipping::from_environment(), Judging::Unlimited)
 }
 
 pub(crate) fn test() -> anyhow::Result<()> {
-    run_steps(TEST, Skipping::from_environment())
+    run_steps(TEST, Skipping::from_environment(), Judging::Budgeted)
 }
 
 /// Every step of `test` and those that take longer; none may be skipped.
@@ -240,7 +254,7 @@ pub(crate) fn ci() -> anyhow::Result<()> {
         .copied()
         .chain(CI_ONLY.iter().copied())
         .collect();
-    run_steps(&steps, Skipping::Fails)
+    run_steps(&steps, Skipping::Fails, Judging::Budgeted)
 }
 
 /// Runs every step that takes long, or those named, and keeps what they printed.
@@ -251,7 +265,7 @@ pub(crate) fn soak(names: &[&str]) -> anyhow::Result<()> {
     }
     let is_wanted = |step: &&Step| names.is_empty() || names.contains(&step.name);
     let steps: Vec<&Step> = SOAK.iter().copied().filter(is_wanted).collect();
-    let result = run_steps(&steps, Skipping::from_environment());
+    let result = run_steps(&steps, Skipping::from_environment(), Judging::Unlimited);
     let folder = root().join(SOAK_FOLDER);
     fs::create_dir_all(&folder).context("no folder for the output")?;
     for step in steps {
@@ -270,7 +284,7 @@ pub(crate) fn step(name: &str) -> anyhow::Result<()> {
         .iter()
         .find_map(|steps| find(steps, name));
     let step = step.with_context(|| format!("there is no step {name}"))?;
-    (step.run)()
+    step.run_here()
 }
 
 fn find<'s>(steps: &[&'s Step], name: &str) -> Option<&'s Step> {

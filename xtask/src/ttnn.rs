@@ -58,6 +58,12 @@ pub(crate) fn run_unharmed(wheels: &[&str]) -> anyhow::Result<()> {
     })
 }
 
+/// Works under limits of address space, plain and tracked.
+pub(crate) fn run_memory() -> anyhow::Result<()> {
+    build_for_tests()?;
+    run_harness("debug", |harness| harness.arg("memory").arg(programs()))
+}
+
 /// Runs the programs that fail, and writes the reports of them into the manual.
 pub(crate) fn reports() -> anyhow::Result<()> {
     build_for_tests()?;

@@ -109,14 +109,14 @@ fn try_out(words: &[&str], minutes: &str) -> anyhow::Result<()> {
 /// Not a tool that is installed here: distributions have older ones.
 fn require_node() -> anyhow::Result<()> {
     let (major, minor) = NODE;
-    let wanted = format!("this needs Node.js {major}.{minor} or newer, with npm");
+    let wanted = format!("install Node.js {major}.{minor} or newer, with npm, and run this again");
     let Ok(version) = read(program("node").arg("--version")) else {
-        bail!(CannotRun(format!("{wanted}: there is no node here")));
+        bail!(CannotRun(format!("{wanted}: node is not on the path")));
     };
     let mut numbers = version.trim().trim_start_matches('v').split('.');
     let mut number = || numbers.next().and_then(|part| part.parse::<u32>().ok());
     if number().zip(number()).is_none_or(|found| found < NODE) {
-        bail!(CannotRun(format!("{wanted}: here is {}", version.trim())));
+        bail!(CannotRun(format!("{wanted}: this is {}", version.trim())));
     }
     Ok(())
 }

@@ -3,15 +3,20 @@
 //! A runtime call often does not name what it belongs to; the call around it, on the same thread, does.
 
 use std::cell::RefCell;
+use std::mem::{ManuallyDrop, needs_drop};
 use std::thread::LocalKey;
 
 /// A thread's value, while there is one; a variable of the thread.
+///
+/// Not dropped with the thread: the C library would have to note a destructor, and ends the process
+/// where it has no memory for that. A thread that ends inside of a call leaves its value behind.
 #[derive(Debug)]
-pub(crate) struct Slot<T>(RefCell<Option<T>>);
+pub(crate) struct Slot<T>(RefCell<ManuallyDrop<Option<T>>>);
 
 impl<T> Slot<T> {
     pub(crate) const fn new() -> Self {
-        Self(RefCell::new(None))
+        const { assert!(!needs_drop::<Self>()) }
+        Self(RefCell::new(ManuallyDrop::new(None)))
     }
 }
 
@@ -32,7 +37,7 @@ pub(crate) fn replace<T>(slot: &'static LocalKey<Slot<T>>, value: Option<T>) -> 
     let replaced = slot.try_with(|slot| {
         slot.0
             .try_borrow_mut()
-            .map(|mut slot| std::mem::replace(&mut *slot, value))
+            .map(|mut slot| std::mem::replace(&mut **slot, value))
     });
     replaced.ok()?.ok().flatten()
 }

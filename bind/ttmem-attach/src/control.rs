@@ -78,6 +78,9 @@ pub unsafe extern "C" fn ttmem_attach_free(answer: *mut c_char, bytes: usize) {
     }
 }
 
+/// Bytes of a mark's name; what is beyond is left out.
+const LONGEST_NAME: usize = 32 << 10;
+
 /// Sets a mark, from which on readers see peaks, too; 0 = it is set, -1 = tracking is off, -2 = it
 /// has no name.
 ///
@@ -92,7 +95,9 @@ pub unsafe extern "C" fn ttmem_attach_mark(name: *const c_char, number: u64) -> 
     let name = unsafe { CStr::from_ptr(name) };
     let marked = catch_unwind(|| {
         let tracker = report::tracker();
-        let name = tracker.text(&name.to_string_lossy());
+        let name = name.to_bytes();
+        let name = &name[..name.len().min(LONGEST_NAME)];
+        let name = tracker.text(&String::from_utf8_lossy(name));
         tracker.track(EventKind::Marked { name, number });
         tracker.is_enabled()
     });

@@ -21,6 +21,11 @@
 
 mod lock_free;
 
+/// No allocation of ours may end the host.
+#[cfg(not(loom))]
+#[global_allocator]
+static HEAP: ttmem_ring::heap::Heap = ttmem_ring::heap::Heap;
+
 #[cfg(not(loom))]
 mod call_context;
 #[cfg(not(loom))]

@@ -79,6 +79,11 @@ impl OpenDevice {
         self.regions[class.index()].banks
     }
 
+    /// What pages of a class are multiples of.
+    pub(crate) fn alignment(&self, class: Class) -> u32 {
+        self.regions[class.index()].alignment
+    }
+
     /// What a block of so many bytes takes of a bank.
     ///
     /// The allocator cuts the banks of every class into multiples of the alignment of DRAM, and

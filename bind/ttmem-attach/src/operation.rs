@@ -10,6 +10,7 @@ use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
 use std::collections::HashMap;
 use ttmem_event::TextId;
+use ttmem_ring::heap::Heap;
 
 /// Names by the address that was returned to: asking the loader searches all its symbols.
 ///
@@ -33,7 +34,12 @@ pub(crate) fn name(text: TextId) -> String {
 /// The text of a name.
 pub(crate) fn named(name: &str) -> TextId {
     let text = report::tracker().text(name);
-    TEXTS.lock().entry(text).or_insert_with(|| name.to_owned());
+    let mut texts = TEXTS.lock();
+    if texts.try_reserve(1).is_ok() {
+        texts.entry(text).or_insert_with(|| name.to_owned());
+    } else {
+        Heap::exhaust();
+    }
     text
 }
 

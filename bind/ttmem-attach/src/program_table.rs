@@ -10,6 +10,7 @@ use crate::runtime::circular::CircularBuffer;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use ttmem_event::{MeshId, ProgramId, TextId};
+use ttmem_ring::heap::Heap;
 
 #[derive(Debug, Default)]
 pub(crate) struct Program {
@@ -59,8 +60,15 @@ impl Circulars {
     pub(crate) fn note(&mut self, number: u32, buffer: CircularBuffer) {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         if at >= self.reported.len() {
-            self.reported
-                .resize(at.saturating_add(1), CircularBuffer::default());
+            let count = at.saturating_add(1);
+            if self
+                .reported
+                .try_reserve(count - self.reported.len())
+                .is_err()
+            {
+                return Heap::exhaust();
+            }
+            self.reported.resize(count, CircularBuffer::default());
         }
         self.has_global |= buffer.is_global;
         self.reported[at] = buffer;
@@ -113,6 +121,10 @@ pub(crate) fn with<R>(
     look: impl FnOnce(&mut Program) -> R,
 ) -> R {
     let mut programs = TABLE.lock();
+    if programs.try_reserve(1).is_err() {
+        Heap::exhaust();
+        return look(&mut Program::default());
+    }
     let program = programs.entry(object).or_insert_with(|| Program {
         id: new(),
         ..Program::default()

@@ -11,16 +11,19 @@
 #![expect(unsafe_code, reason = "reads the stack of a native call's caller")]
 
 use crate::family::{Family, warn};
+use crate::hooks::buffers;
 use crate::lock_free::per_process::PerProcess;
 use crate::{operation, report};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use ttmem_event::TextId;
 use ttmem_pystack::{Fingerprint, Frame, Interpreter, Unsupported};
+use ttmem_ring::heap::Heap;
 
 pub(crate) const VARIABLE: &str = "TTMEM_PYTHON";
 
@@ -50,12 +53,38 @@ static INTERPRETER: OnceLock<Result<Interpreter, Unsupported>> = OnceLock::new()
 /// Counts forks: what threads have cached are texts of the parent.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
+/// What is known of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    text: TextId,
+    place: CallPlace,
+}
+
+/// Where a stack has the call that the user's program made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CallPlace {
+    /// A hash of the frames that made it, with their lines.
+    caller: u64,
+    /// The call's own frame, counted from the innermost; none where it has no frame of Python.
+    depth: Option<u8>,
+}
+
+/// A call of the runtime, as a thread makes one after the other.
+///
+/// Two calls with equal ones are taken for one: buffers of the earlier one then count as the later one's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Call {
+    place: CallPlace,
+    /// Differs between calls from the same place, where it is known.
+    version: Option<u64>,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     generation: u32,
     operation: TextId,
     fingerprint: Fingerprint,
-    text: TextId,
+    known: Known,
 }
 
 thread_local! {
@@ -65,10 +94,17 @@ thread_local! {
                 generation: 0,
                 operation: TextId::NONE,
                 fingerprint: Fingerprint(0, 0),
-                text: TextId::NONE,
+                known: Known {
+                    text: TextId::NONE,
+                    place: CallPlace { caller: 0, depth: None },
+                },
             })
         }; CACHED]
     };
+
+    /// The call that this thread is in, with the lower half of the id that its first buffer has or
+    /// would have.
+    static CALL: Cell<Option<(Call, u32)>> = const { Cell::new(None) };
 }
 
 pub(crate) fn configure(value: Option<&OsStr>) {
@@ -87,6 +123,24 @@ pub(crate) fn origin(operation: TextId) -> TextId {
     } else {
         operation
     }
+}
+
+/// The same of a buffer, which the call that this thread is in has placed.
+#[inline]
+pub(crate) fn origin_of_buffer(operation: TextId, id: u64) -> TextId {
+    if !is_on() {
+        return operation;
+    }
+    let origin = with_stack(operation);
+    // Of two threads at once, the one with the older buffer may report it later.
+    let _ended = CALL.try_with(|call| {
+        let half = lower_half(id);
+        let first = call.get();
+        if let Some((now, _first)) = first.filter(|(_, first)| is_before(half, *first)) {
+            call.set(Some((now, half)));
+        }
+    });
+    origin
 }
 
 #[inline(never)]
@@ -116,51 +170,129 @@ fn with_stack(operation: TextId) -> TextId {
         && cached.operation == operation
         && cached.generation == generation
     {
-        return cached.text;
+        note_call(interpreter, cached.known.place);
+        return cached.known.text;
     }
-    let text = known(interpreter, operation, fingerprint);
+    let Some(known) = known(interpreter, operation, fingerprint) else {
+        // Of what has no text it is not known which call it belongs to.
+        let _ended = CALL.try_with(|call| call.set(None));
+        return operation;
+    };
+    note_call(interpreter, known.place);
     // A thread that is ending has no cache.
     let _ended = CACHE.try_with(|cache| {
         cache[place].set(Cached {
             generation,
             operation,
             fingerprint,
-            text,
+            known,
         });
     });
-    text
+    known.text
 }
 
-/// The text of a stack that this thread has not met lately.
+/// Notes which call of the user's program this thread is in.
+#[inline]
+fn note_call(interpreter: &Interpreter, place: CallPlace) {
+    let version = place.depth.and_then(|depth| {
+        // SAFETY: as for the stack's fingerprint.
+        unsafe { interpreter.call_version(usize::from(depth)) }
+    });
+    let now = Call { place, version };
+    // A thread that is ending knows of none.
+    let _ended = CALL.try_with(|call| {
+        if call.get().is_none_or(|(before, _first)| before != now) {
+            call.set(Some((now, first_buffer())));
+        }
+    });
+}
+
+/// The lower half of the id that the next buffer has at least.
+fn first_buffer() -> u32 {
+    lower_half(buffers::newest().wrapping_add(1))
+}
+
+fn lower_half(id: u64) -> u32 {
+    u32::try_from(id & u64::from(u32::MAX)).unwrap_or(0)
+}
+
+/// Whether a buffer is older than another; ids grow, and their halves begin anew.
+fn is_before(half: u32, other: u32) -> bool {
+    half.wrapping_sub(other).cast_signed() < 0
+}
+
+/// The lower half of the id of the first buffer of the call that this thread is in; 0 if that is not
+/// known.
+///
+/// What was reported last on this thread must have been reported with its origin.
+pub(crate) fn call_first() -> u32 {
+    if !is_on() {
+        return 0;
+    }
+    let call = CALL.try_with(Cell::get).ok().flatten();
+    call.map_or(0, |(_call, first)| first)
+}
+
+/// The call in a stack: the outermost of ttnn's own frames at its inner end.
+///
+/// It is called through a function of Python that takes any arguments, which makes calls from one line
+/// distinguishable; a native function that is called directly is part of the caller's line.
+fn call_place(frames: &[Frame]) -> CallPlace {
+    let is_runtime = |frame: &&Frame| {
+        let parts = ["-packages/ttnn/", "ttnn/ttnn/"];
+        parts.iter().any(|part| frame.file.contains(part))
+    };
+    let own = frames.iter().take_while(is_runtime).count();
+    let mut hasher = DefaultHasher::new();
+    for frame in &frames[own..] {
+        (&frame.file, frame.line, &frame.function).hash(&mut hasher);
+    }
+    CallPlace {
+        caller: hasher.finish(),
+        depth: own
+            .checked_sub(1)
+            .and_then(|depth| u8::try_from(depth).ok()),
+    }
+}
+
+/// What is known of a stack that this thread has not met lately; none if it cannot be reported.
 #[cold]
-fn known(interpreter: &Interpreter, operation: TextId, fingerprint: Fingerprint) -> TextId {
+fn known(interpreter: &Interpreter, operation: TextId, fingerprint: Fingerprint) -> Option<Known> {
     let key = (fingerprint, operation);
     {
         let known = KNOWN.lock();
-        if let Some(text) = known.texts.get(&key) {
-            return *text;
+        if let Some(stack) = known.stacks.get(&key) {
+            return Some(*stack);
         }
         if known.is_full {
-            return operation;
+            return None;
         }
     }
     // SAFETY: as for its fingerprint.
-    let Ok(Some(frames)) = (unsafe { interpreter.frames() }) else {
-        return operation;
+    let frames = unsafe { interpreter.frames(|| !Heap::is_exhausted()) };
+    let Ok(Some(frames)) = frames else {
+        return None;
     };
     let stack = written(&frames);
     if stack.is_empty() {
-        return operation;
+        return None;
     }
     let mut known = KNOWN.lock();
     if !known.has_room(stack.len()) {
-        return operation;
+        return None;
+    }
+    if known.stacks.try_reserve(1).is_err() {
+        Heap::exhaust();
+        return None;
     }
     known.text_bytes += stack.len();
     let text = operation::name(operation) + &stack;
-    let text = report::tracker().text(&text);
-    known.texts.insert(key, text);
-    text
+    let stack = Known {
+        text: report::tracker().text(&text),
+        place: call_place(&frames),
+    };
+    known.stacks.insert(key, stack);
+    Some(stack)
 }
 
 /// The text of a stack: `file:line function` for each frame, each on a line of its own.
@@ -211,16 +343,16 @@ pub(crate) fn report_off() {
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    texts: HashMap<(Fingerprint, TextId), TextId>,
+struct Stacks {
+    stacks: HashMap<(Fingerprint, TextId), Known>,
     text_bytes: usize,
     is_full: bool,
 }
 
-impl Known {
+impl Stacks {
     /// Whether another stack fits; that one does not is said once.
     fn has_room(&mut self, more_bytes: usize) -> bool {
-        let is_full = self.texts.len() >= MAX_STACKS
+        let is_full = self.stacks.len() >= MAX_STACKS
             || self.text_bytes.saturating_add(more_bytes) > MAX_TEXT_BYTES;
         if is_full && !self.is_full {
             self.is_full = true;
@@ -230,7 +362,7 @@ impl Known {
     }
 }
 
-static KNOWN: PerProcess<Known> = PerProcess::new();
+static KNOWN: PerProcess<Stacks> = PerProcess::new();
 
 /// Forgets all, in a child: the texts are its parent's, and somebody may have held the lock.
 pub(crate) fn forget() {
@@ -264,6 +396,50 @@ mod tests {
     }
 
     #[test]
+    fn the_call_is_the_outermost_frame_of_ttnn() {
+        let frame_of = |file: &str, line| frame(file, Some(line));
+        let package = "/v/lib/python3.10/site-packages/ttnn/decorators.py";
+        let stack = |line| {
+            vec![
+                frame_of(package, 1249),
+                frame_of("/src/tt-metal/ttnn/ttnn/operations/core.py", 30),
+                frame_of(package, 1249),
+                frame_of("/home/ada/model.py", line),
+                frame_of(package, 1249),
+            ]
+        };
+        let place = call_place(&stack(57));
+        assert_eq!(place.depth, Some(2));
+        assert_eq!(
+            call_place(&stack(57)[2..]),
+            CallPlace {
+                depth: Some(0),
+                ..place
+            }
+        );
+        let elsewhere = call_place(&stack(58));
+        assert!(elsewhere.caller != place.caller, "another line calls");
+        assert_eq!(
+            call_place(&stack(57)[3..]),
+            CallPlace {
+                depth: None,
+                ..place
+            }
+        );
+        assert_eq!(call_place(&stack(57)[..3]).caller, call_place(&[]).caller);
+    }
+
+    #[test]
+    fn halves_of_ids_are_in_the_order_of_ids() {
+        for (id, other, before) in [(1, 2, true), (2, 2, false), (3, 2, false)] {
+            for from in [0, (1 << 32) - 2, 5 << 32] {
+                let (id, other) = (lower_half(from + id), lower_half(from + other));
+                assert_eq!(is_before(id, other), before);
+            }
+        }
+    }
+
+    #[test]
     fn the_middle_of_a_deep_stack_is_left_out_and_counted() {
         let frames: Vec<Frame> = (0..1000).map(|line| frame("m.py", Some(line))).collect();
         let text = written(&frames);
@@ -275,7 +451,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_stacks() {
-        let mut known = Known::default();
+        let mut known = Stacks::default();
         assert!(known.has_room(MAX_TEXT_BYTES));
         assert!(!known.has_room(MAX_TEXT_BYTES + 1));
         assert!(!known.has_room(1), "once full, it stays so");

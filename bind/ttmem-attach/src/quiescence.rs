@@ -16,8 +16,11 @@
 
 use crate::lock_free::gate::{Gate, Member, Slot};
 use crate::thread;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use ttmem_client::Instant;
+use ttmem_ring::thread_exit::ThreadExit;
 
 /// The gate, with slots for more threads than programs use devices from.
 static GATE: Gate<SLOTS> = Gate::new([const { Slot::new() }; SLOTS]);
@@ -38,21 +41,14 @@ const YES: u8 = 1;
 const NO: u8 = 2;
 
 /// Gives the slot back when the thread ends.
-#[derive(Debug)]
-struct Leaving;
+static LEAVING: ThreadExit = ThreadExit::new(leave);
 
-thread_local! {
-    static LEAVING: Leaving = const { Leaving };
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        thread::with(|block| {
-            if let Some(slot) = slot_of(block.gate_member.replace(COUNTED)) {
-                GATE.leave(slot);
-            }
-        });
-    }
+extern "C" fn leave(_value: *mut c_void) {
+    thread::with(|block| {
+        if let Some(slot) = slot_of(block.gate_member.replace(COUNTED)) {
+            GATE.leave(slot);
+        }
+    });
 }
 
 #[inline]
@@ -63,9 +59,8 @@ fn slot_of(number: usize) -> Member {
 
 #[cold]
 fn join() -> usize {
-    // A thread that is ending could not give a slot back.
-    let can_give_back = LEAVING.try_with(|_leaving| ()).is_ok();
-    match can_give_back.then(|| GATE.join()) {
+    // A thread whose end goes by unnoticed could not give a slot back.
+    match LEAVING.arm().then(|| GATE.join()) {
         Some(Some(slot)) => slot + 1,
         _counted => COUNTED,
     }

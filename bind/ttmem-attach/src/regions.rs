@@ -6,6 +6,7 @@
 //! figures are those of that range, which need not be the one that ends highest.
 
 use ttmem_event::{ClashKind, CoreRange, CoreSet};
+use ttmem_ring::heap::Heap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clash {
@@ -30,9 +31,13 @@ impl Regions {
     /// Adds storage on ranges of cores; the same on another device changes nothing.
     pub(crate) fn add(&mut self, ranges: &[CoreRange], end: u64) {
         for &range in ranges {
-            if !self.storage.contains(&(range, end)) {
-                self.storage.push((range, end));
+            if self.storage.contains(&(range, end)) {
+                continue;
             }
+            if self.storage.try_reserve(1).is_err() {
+                return Heap::exhaust();
+            }
+            self.storage.push((range, end));
         }
     }
 

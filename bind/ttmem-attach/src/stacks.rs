@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::num::ParseIntError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::TextId;
+use ttmem_ring::heap::Heap;
 
 pub(crate) const VARIABLE: &str = "TTMEM_STACKS";
 
@@ -113,6 +114,12 @@ pub(crate) fn here() -> TextId {
     let text = written(frames.iter().flatten());
     let mut known = KNOWN.lock();
     if !known.has_room(text.len()) {
+        return TextId::NONE;
+    }
+    let has_memory =
+        known.stacks.try_reserve(1).is_ok() && known.frames.try_reserve(calls.len()).is_ok();
+    if !has_memory {
+        Heap::exhaust();
         return TextId::NONE;
     }
     known.text_bytes += text.len();

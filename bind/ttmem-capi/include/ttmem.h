@@ -94,7 +94,7 @@ typedef struct ttmem_config_t {
     uint64_t ring_memory_bytes;
 } ttmem_config_t;
 
-// What became of the reports of this process.
+// What became of the reports of this process; after a flush, as of its end.
 typedef struct ttmem_statistics_t {
     // sizeof(ttmem_statistics_t), so that the structure can grow; set it before the call.
     size_t struct_bytes;
@@ -106,7 +106,8 @@ typedef struct ttmem_statistics_t {
     uint64_t resyncs;
     // CPU time of the thread that sends the reports.
     uint64_t pump_cpu_nanos;
-    // Whether a server has all that this process holds.
+    // Whether a server is connected and has the state of this process; the newest reports may still be on
+    // their way. 1 after a flush that returned TTMEM_OK. A server that ends is noticed within a second.
     ttmem_flag_t connected;
     // Zero.
     uint8_t reserved[7];
@@ -281,7 +282,9 @@ typedef struct ttmem_allocation_failed_t {
     // The class.
     ttmem_class_t memory_class;
     // Zero.
-    uint8_t reserved[5];
+    uint8_t reserved[1];
+    // The lower half of the first buffer id of the call that failed; 0 = not known.
+    uint32_t call_first;
 } ttmem_allocation_failed_t;
 
 // The offsets of a program were fixed.
@@ -347,7 +350,9 @@ typedef struct ttmem_program_clashed_t {
     // Why.
     ttmem_clash_kind_t kind;
     // Zero.
-    uint8_t reserved[7];
+    uint8_t reserved[3];
+    // The lower half of the first buffer id of the call that failed; 0 = not known.
+    uint32_t call_first;
 } ttmem_program_clashed_t;
 
 // The kinds of per-core storage that a program places itself: one of TTMEM_CB_KIND_*.

@@ -55,7 +55,7 @@ unsafe impl Growing for ttmem_config_t {
     const FIRST_BYTES: usize = 56;
 }
 
-/// What became of the reports of this process.
+/// What became of the reports of this process; after a flush, as of its end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ttmem_statistics_t {
@@ -69,7 +69,8 @@ pub struct ttmem_statistics_t {
     pub resyncs: u64,
     /// CPU time of the thread that sends the reports.
     pub pump_cpu_nanos: u64,
-    /// Whether a server has all that this process holds.
+    /// Whether a server is connected and has the state of this process; the newest reports may still be on
+    /// their way. 1 after a flush that returned TTMEM_OK. A server that ends is noticed within a second.
     pub connected: ttmem_flag_t,
     /// Zero.
     pub reserved: [u8; 7],
@@ -202,7 +203,7 @@ pub unsafe extern "C" fn ttmem_client_statistics(
                 lost_events: now.lost_events,
                 elided_events: now.elided_events,
                 resyncs: now.resyncs,
-                pump_cpu_nanos: u64::try_from(now.pump_cpu.as_nanos()).unwrap_or(u64::MAX),
+                pump_cpu_nanos: now.pump_cpu_nanos,
                 connected: u8::from(now.connected),
                 reserved: [0; 7],
             }

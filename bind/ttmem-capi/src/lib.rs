@@ -18,6 +18,10 @@
     reason = "the names are those of the C header, where types are lower case and end in _t"
 )]
 
+/// No allocation of ours may end the host.
+#[global_allocator]
+static HEAP: ttmem_ring::heap::Heap = ttmem_ring::heap::Heap;
+
 pub mod account;
 pub mod client;
 pub mod code;

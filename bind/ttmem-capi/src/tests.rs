@@ -29,6 +29,7 @@ const PER_BANK_BYTES: u64 = 15;
 const PAGE_BYTES: u32 = 16;
 const CORES: u32 = 17;
 const OPERATION: u32 = 18;
+const CALL_FIRST: u32 = 47;
 const BANKS: u16 = 19;
 const MEMORY_CLASS: u8 = 1;
 const LAYOUT: u8 = 2;
@@ -82,6 +83,7 @@ fn given(field: &str) -> u64 {
         "page_bytes" => PAGE_BYTES.into(),
         "cores" => CORES.into(),
         "operation" => OPERATION.into(),
+        "call_first" => CALL_FIRST.into(),
         "banks" => BANKS.into(),
         "class" => MEMORY_CLASS.into(),
         "layout" => LAYOUT.into(),
@@ -179,9 +181,10 @@ fn report_everything() {
             bank_bytes: BANK_BYTES,
             mesh: MESH,
             operation: OPERATION,
+            call_first: CALL_FIRST,
             banks: BANKS,
             memory_class: MEMORY_CLASS,
-            reserved: [0; 5],
+            reserved: [0; 1],
         },
     );
     assert_eq!(
@@ -228,8 +231,9 @@ fn report_everything() {
             limit: LIMIT,
             mesh: MESH,
             cores: CORES,
+            call_first: CALL_FIRST,
             kind: KIND,
-            reserved: [0; 7],
+            reserved: [0; 3],
         },
     );
     say(

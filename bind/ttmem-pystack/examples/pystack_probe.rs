@@ -25,7 +25,7 @@ fn interpreter() -> Result<&'static Interpreter, String> {
 pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
     // SAFETY: called by Python.
     let frames = interpreter()
-        .and_then(|found| unsafe { found.frames() }.map_err(|error| error.to_string()));
+        .and_then(|found| unsafe { found.frames(|| true) }.map_err(|error| error.to_string()));
     let text = match frames {
         Ok(Some(frames)) => frames
             .iter()

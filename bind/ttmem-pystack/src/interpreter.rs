@@ -40,12 +40,26 @@ pub(crate) struct Types {
     pub(crate) code: usize,
     pub(crate) text: usize,
     pub(crate) bytes: usize,
+    pub(crate) dict: usize,
 }
 
 /// What is known of the layout: nothing until a walk was made through the kernel.
 const UNCHECKED: u8 = 0;
 pub(crate) const CHECKED: u8 = 1;
 const WRONG: u8 = 2;
+
+/// What a walk through the kernel shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    Passed,
+    /// Neither that the layout is right nor that it is wrong.
+    Open,
+}
+
+/// A variable of a frame led to a dictionary: they are where they were expected.
+const VARIABLES_CHECKED: u8 = u8::MAX;
+/// Looks through the kernel without that, after which there are no more.
+const MOST_TRIES: u8 = 64;
 
 /// The CPython of this process.
 #[derive(Debug)]
@@ -56,8 +70,12 @@ pub struct Interpreter {
     pub(crate) thread_state: unsafe extern "C" fn() -> *const u8,
     /// `Py_IsFinalizing`: a look at a global.
     pub(crate) is_finalizing: unsafe extern "C" fn() -> c_int,
+    /// `PyInterpreterState_Main` and `PyInterpreterState_Head`: looks at a global.
+    pub(crate) interpreters: [unsafe extern "C" fn() -> *const u8; 2],
     /// Relaxed: it orders nothing, and a thread that misses a change checks once more.
     pub(crate) state: AtomicU8,
+    /// How often no variable led to a dictionary, or [`VARIABLES_CHECKED`]. Relaxed, too.
+    pub(crate) variables: AtomicU8,
 }
 
 impl Interpreter {
@@ -79,6 +97,10 @@ impl Interpreter {
         let thread_state = find(c"PyGILState_GetThisThreadState")?;
         // It was made public in 3.13.
         let is_finalizing = find(c"Py_IsFinalizing").or_else(|_none| find(c"_Py_IsFinalizing"))?;
+        let interpreters = [
+            find(c"PyInterpreterState_Main")?,
+            find(c"PyInterpreterState_Head")?,
+        ];
         // SAFETY: this is the signature that Python's C API has for the function of this name.
         let version: unsafe extern "C" fn() -> *const c_char =
             unsafe { std::mem::transmute(version) };
@@ -97,6 +119,7 @@ impl Interpreter {
                 code: find(c"PyCode_Type")?.addr(),
                 text: find(c"PyUnicode_Type")?.addr(),
                 bytes: find(c"PyBytes_Type")?.addr(),
+                dict: find(c"PyDict_Type")?.addr(),
             },
             // SAFETY: the signature of the C API again.
             thread_state: unsafe {
@@ -104,6 +127,14 @@ impl Interpreter {
                     thread_state,
                 )
             },
+            interpreters: interpreters.map(|found| {
+                // SAFETY: the signature of the C API for both.
+                unsafe {
+                    std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> *const u8>(
+                        found,
+                    )
+                }
+            }),
             // SAFETY: and of the last one.
             is_finalizing: unsafe {
                 std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> c_int>(
@@ -111,6 +142,7 @@ impl Interpreter {
                 )
             },
             state: AtomicU8::new(UNCHECKED),
+            variables: AtomicU8::new(0),
         })
     }
 
@@ -135,21 +167,58 @@ impl Interpreter {
     }
 
     /// The calling thread's stack, innermost frame first. `None` for a thread that Python does not
-    /// know.
+    /// know. Each frame takes memory: before it does, `goes_on` is called.
     ///
     /// # Errors
-    /// As [`Self::fingerprint`].
+    /// As [`Self::fingerprint`], and where `goes_on` is false.
     ///
     /// # Safety
     /// As [`Self::fingerprint`].
-    pub unsafe fn frames(&self) -> Result<Option<Vec<Frame>>, Unsupported> {
+    pub unsafe fn frames(
+        &self,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<Vec<Frame>>, Unsupported> {
         // SAFETY: passed on.
         unsafe {
             self.walk(
-                |walk, thread| walk.frames(thread),
-                |walk, thread| walk.frames(thread),
+                |walk, thread| walk.frames(thread, &goes_on),
+                |walk, thread| walk.frames(thread, &goes_on),
             )
         }
+    }
+
+    /// A number that differs between two calls of the function whose frame is at this depth of the
+    /// calling thread's stack, 0 for the innermost; equal ones may be of one call or of several.
+    ///
+    /// It is known of functions that take any named arguments and leave their dictionary as it is. The
+    /// first ones are read through the kernel, until a variable led to a dictionary.
+    ///
+    /// # Safety
+    /// As [`Self::fingerprint`].
+    pub unsafe fn call_version(&self, depth: usize) -> Option<u64> {
+        let tries = self.variables.load(Ordering::Relaxed);
+        let untrusting = |thread| self.over(Untrusted).call_version(thread, depth);
+        // SAFETY: passed on.
+        let read = unsafe {
+            self.walk(
+                |walk, thread| match tries {
+                    VARIABLES_CHECKED => walk.call_version(thread, depth),
+                    MOST_TRIES => Ok(None),
+                    _few => untrusting(thread),
+                },
+                |_unchecked, thread| untrusting(thread),
+            )
+        };
+        let version = read.ok().flatten().flatten();
+        if tries < MOST_TRIES {
+            let next = if version.is_some() {
+                VARIABLES_CHECKED
+            } else {
+                tries + 1
+            };
+            self.variables.store(next, Ordering::Relaxed);
+        }
+        version
     }
 
     /// # Safety
@@ -168,6 +237,9 @@ impl Interpreter {
         if thread == 0 {
             return Ok(None);
         }
+        if self.may_be_in_another(thread) {
+            return Ok(None);
+        }
         let found = match self.state.load(Ordering::Relaxed) {
             CHECKED => {
                 // SAFETY: the layout was checked, and the caller's frames stay as they are while it
@@ -175,9 +247,11 @@ impl Interpreter {
                 let walk = self.over(unsafe { Trusted::new() });
                 trusting(&walk, thread)
             }
-            UNCHECKED => self
-                .check(thread)
-                .and_then(|()| checking(&self.over(Untrusted), thread)),
+            UNCHECKED => match self.check(thread) {
+                Ok(Check::Passed) => checking(&self.over(Untrusted), thread),
+                Ok(Check::Open) => return Ok(None),
+                Err(unexpected) => Err(unexpected),
+            },
             _wrong => Err(Unexpected),
         };
         if self.is_ending() {
@@ -194,6 +268,22 @@ impl Interpreter {
         unsafe { (self.is_finalizing)() != 0 }
     }
 
+    /// Whether the thread may be in another interpreter than its state is of.
+    ///
+    /// Up to 3.11 that state stays the main interpreter's while the thread runs another one. Which of the
+    /// others a thread is in cannot be known, so there are no lines while any of them runs.
+    fn may_be_in_another(&self, thread: usize) -> bool {
+        let [main, first] = self.interpreters.map(|address| {
+            // SAFETY: it only reads a global, and may be called without the GIL.
+            unsafe { address() }.addr()
+        });
+        main != first
+            && self
+                .over(Untrusted)
+                .runs_another(thread, main, first)
+                .unwrap_or(true)
+    }
+
     fn over<M: Memory>(&self, memory: M) -> Walk<'_, M> {
         Walk {
             memory,
@@ -205,20 +295,21 @@ impl Interpreter {
 
     /// Walks through the kernel and looks at everything; a stack with nothing on it proves nothing.
     #[cold]
-    fn check(&self, thread: usize) -> Result<(), Unexpected> {
+    fn check(&self, thread: usize) -> Result<Check, Unexpected> {
         let walk = self.over(Untrusted);
         walk.fingerprint(thread)?;
-        let frames = walk.frames(thread)?;
+        let frames = walk.frames(thread, &|| true)?;
         // A program can give its code any name, also none: one frame that has both proves enough.
         let is_right = |frame: &Frame| frame.line.is_some() && frame.has_names();
         if frames.iter().any(is_right) {
             self.state.store(CHECKED, Ordering::Relaxed);
-            return Ok(());
+            return Ok(Check::Passed);
         }
         if frames.is_empty() {
-            Ok(())
+            Ok(Check::Passed)
         } else {
-            Err(Unexpected)
+            // Only such frames: the next stack is checked.
+            Ok(Check::Open)
         }
     }
 }

@@ -18,6 +18,9 @@ pub(crate) struct Layout {
     pub(crate) frames: Frames,
     /// Of a thread's state: its innermost frame, or its C frame.
     pub(crate) thread_frame: usize,
+    /// Of an interpreter: its first thread's state. `None` where a thread's own state is always
+    /// that of the interpreter that the thread is in.
+    pub(crate) interpreter_threads: Option<usize>,
     /// Of a frame.
     pub(crate) frame_code: usize,
     pub(crate) frame_previous: usize,
@@ -36,10 +39,23 @@ pub(crate) struct Layout {
     pub(crate) code_first_traceable: usize,
     /// The instructions themselves.
     pub(crate) code_instructions: usize,
+    /// Where a frame has its variables, and where code has how many arguments it takes: by place or
+    /// name, by name only, and the flags that tell of more.
+    pub(crate) frame_locals: usize,
+    pub(crate) code_arguments: usize,
+    pub(crate) code_named_arguments: usize,
+    pub(crate) code_flags: usize,
     /// Size of a string's header: of one that is ASCII, and of any other.
     pub(crate) ascii_header: usize,
     pub(crate) compact_header: usize,
 }
+
+/// Of an interpreter: the next one.
+pub(crate) const INTERPRETER_NEXT: usize = 0;
+/// Of a thread's state, in versions in which threads are looked for: the next of the same interpreter.
+pub(crate) const THREAD_NEXT: usize = 8;
+/// And its interpreter.
+pub(crate) const THREAD_INTERPRETER: usize = 16;
 
 /// Of every object.
 pub(crate) const TYPE: usize = 8;
@@ -51,6 +67,13 @@ pub(crate) const TEXT_HASH: usize = 24;
 pub(crate) const TEXT_STATE: usize = 32;
 /// Of byte strings.
 pub(crate) const BYTES: usize = 32;
+
+/// Of dictionaries: a number that no other dictionary has, another one after each change.
+pub(crate) const DICT_VERSION: usize = 24;
+
+/// Bits of the flags of code: it takes further arguments, or further named ones.
+pub(crate) const TAKES_MORE: u32 = 4;
+pub(crate) const TAKES_MORE_NAMED: u32 = 8;
 
 /// Bits of a string's state.
 pub(crate) const TEXT_IS_COMPACT: u32 = 0x20;
@@ -70,6 +93,7 @@ const KNOWN: [Layout; 4] = [
         minor: 10,
         frames: Frames::Objects,
         thread_frame: 24,
+        interpreter_threads: Some(8),
         frame_code: 32,
         frame_previous: 24,
         frame_instruction: 96,
@@ -81,6 +105,10 @@ const KNOWN: [Layout; 4] = [
         code_version: None,
         code_first_traceable: 0,
         code_instructions: 0,
+        frame_locals: 352,
+        code_arguments: 16,
+        code_named_arguments: 24,
+        code_flags: 36,
         ascii_header: 48,
         compact_header: 72,
     },
@@ -88,6 +116,7 @@ const KNOWN: [Layout; 4] = [
         minor: 11,
         frames: Frames::BehindCFrame { current_frame: 8 },
         thread_frame: 56,
+        interpreter_threads: Some(16),
         frame_code: 32,
         frame_previous: 48,
         frame_instruction: 56,
@@ -99,6 +128,10 @@ const KNOWN: [Layout; 4] = [
         code_version: None,
         code_first_traceable: 168,
         code_instructions: 184,
+        frame_locals: 72,
+        code_arguments: 56,
+        code_named_arguments: 64,
+        code_flags: 48,
         ascii_header: 48,
         compact_header: 72,
     },
@@ -106,6 +139,7 @@ const KNOWN: [Layout; 4] = [
         minor: 12,
         frames: Frames::BehindCFrame { current_frame: 0 },
         thread_frame: 56,
+        interpreter_threads: None,
         frame_code: 0,
         frame_previous: 8,
         frame_instruction: 56,
@@ -117,6 +151,10 @@ const KNOWN: [Layout; 4] = [
         code_version: Some(92),
         code_first_traceable: 176,
         code_instructions: 192,
+        frame_locals: 72,
+        code_arguments: 52,
+        code_named_arguments: 60,
+        code_flags: 48,
         ascii_header: 40,
         compact_header: 56,
     },
@@ -124,6 +162,7 @@ const KNOWN: [Layout; 4] = [
         minor: 13,
         frames: Frames::OfThread,
         thread_frame: 72,
+        interpreter_threads: None,
         frame_code: 0,
         frame_previous: 8,
         frame_instruction: 56,
@@ -135,6 +174,10 @@ const KNOWN: [Layout; 4] = [
         code_version: Some(92),
         code_first_traceable: 184,
         code_instructions: 200,
+        frame_locals: 72,
+        code_arguments: 52,
+        code_named_arguments: 60,
+        code_flags: 48,
         ascii_header: 40,
         compact_header: 56,
     },

@@ -13,7 +13,7 @@ pub(crate) trait Memory {
     /// The number at an address; `None` where nothing can be read.
     fn number<N: Number>(&self, at: usize) -> Option<N>;
 
-    /// Appends the bytes at an address.
+    /// Appends the bytes at an address; `None` also where there is no memory for them.
     fn bytes(&self, at: usize, length: usize, to: &mut Vec<u8>) -> Option<()>;
 }
 
@@ -38,6 +38,7 @@ impl Memory for Trusted {
     }
 
     fn bytes(&self, at: usize, length: usize, to: &mut Vec<u8>) -> Option<()> {
+        to.try_reserve(length).ok()?;
         // SAFETY: readable by the promise of `new`.
         to.extend_from_slice(unsafe { std::slice::from_raw_parts(at as *const u8, length) });
         Some(())
@@ -77,6 +78,7 @@ impl Memory for Untrusted {
 
     fn bytes(&self, at: usize, length: usize, to: &mut Vec<u8>) -> Option<()> {
         let before = to.len();
+        to.try_reserve(length).ok()?;
         to.resize(before + length, 0);
         Self::read(at, to[before..].as_mut_ptr(), length)
     }

@@ -1,7 +1,9 @@
 use crate::interpreter::{CHECKED, Types, layout_of};
 use crate::line_table::{by_locations, by_pairs};
 use crate::memory::{Memory, Untrusted};
+use crate::walk::{Fingerprint, of_version};
 use crate::{Interpreter, Unsupported};
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32};
@@ -120,6 +122,19 @@ fn tables_of_any_bytes_are_read_to_their_end() {
     }
 }
 
+#[test]
+fn versions_and_addresses_do_not_cancel() {
+    let start = Fingerprint(1, 2);
+    let mut seen = HashSet::new();
+    // Neighbours by version, some of them at addresses that are as far apart.
+    for version in 1..=256_u32 {
+        for page in 0..256_u64 {
+            let found = start.and(of_version(version), 0x7F00_0000_0000 + (page << 16), 4);
+            assert!(seen.insert((found.0, found.1)), "{version} {page}");
+        }
+    }
+}
+
 /// An interpreter whose threads' states must not be read.
 fn ending_after(checks: u32) -> Interpreter {
     static LEFT: AtomicU32 = AtomicU32::new(0);
@@ -136,16 +151,23 @@ fn ending_after(checks: u32) -> Interpreter {
     }
 
     LEFT.store(checks, Relaxed);
+    unsafe extern "C" fn no_interpreter() -> *const u8 {
+        std::ptr::null()
+    }
+
     Interpreter {
         layout: layout_of("3.10.1 (main)").unwrap(),
         types: Types {
             code: 0,
             text: 0,
             bytes: 0,
+            dict: 0,
         },
         thread_state,
         is_finalizing,
+        interpreters: [no_interpreter; 2],
         state: AtomicU8::new(CHECKED),
+        variables: AtomicU8::new(0),
     }
 }
 

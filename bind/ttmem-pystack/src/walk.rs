@@ -2,7 +2,8 @@
 
 use crate::interpreter::Types;
 use crate::layout::{
-    BYTES, Frames, INSTRUCTION, Layout, OWNED_BY_C_STACK, OWNED_BY_GENERATOR, SIZE, TYPE,
+    BYTES, DICT_VERSION, Frames, INSTRUCTION, INTERPRETER_NEXT, Layout, OWNED_BY_C_STACK,
+    OWNED_BY_GENERATOR, SIZE, TAKES_MORE, TAKES_MORE_NAMED, THREAD_INTERPRETER, THREAD_NEXT, TYPE,
 };
 use crate::memory::Memory;
 use crate::{line_table, text};
@@ -15,6 +16,9 @@ pub(crate) const MAX_FRAMES: usize = 8192;
 /// that it takes from saying so to freeing anything.
 const FRAMES_PER_LOOK: usize = 8;
 
+/// Interpreters, and threads of each, that are looked at.
+const MAX_LISTED: usize = 4096;
+
 /// Bytes of a line table that are read; a module of a million lines has more.
 const MAX_TABLE: usize = 1 << 24;
 
@@ -22,6 +26,25 @@ const MAX_TABLE: usize = 1 << 24;
 /// unless 128 bits of hash collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64, pub u64);
+
+impl Fingerprint {
+    /// That of a stack with one more frame.
+    #[inline]
+    pub(crate) fn and(self, identity: u64, code: u64, instruction: u64) -> Self {
+        let instruction = code ^ (instruction << 48);
+        Self(
+            mix(self.0, identity ^ instruction),
+            mix(self.1, identity.wrapping_add(instruction)),
+        )
+    }
+}
+
+/// The identity of code with a version. Versions and addresses both grow in small steps, and must not make up
+/// for each other: the product has differences in all bits.
+#[inline]
+pub(crate) fn of_version(version: u32) -> u64 {
+    u64::from(version).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
 
 /// A call of Python, as a traceback shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,21 +93,60 @@ impl<M: Memory> Walk<'_, M> {
         let mut found = Fingerprint(0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F);
         self.each(thread, |place| {
             let identity = self.identity(place.code)?;
-            let instruction = (place.code as u64) ^ ((place.instruction as u64) << 48);
-            found.0 = mix(found.0, identity ^ instruction);
-            found.1 = mix(found.1, identity.wrapping_add(instruction));
+            found = found.and(identity, place.code as u64, place.instruction as u64);
             Some(())
         })?;
         Ok(found)
     }
 
-    pub(crate) fn frames(&self, thread: usize) -> Result<Vec<Frame>> {
+    pub(crate) fn frames(&self, thread: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
         self.each(thread, |place| {
+            frames.try_reserve(1).ok().filter(|()| goes_on())?;
             frames.push(self.frame(place)?);
             Some(())
         })?;
         Ok(frames)
+    }
+
+    /// The version of the dictionary with the further named arguments of a frame, which is made anew
+    /// for each call. `None` if the frame at this depth takes none, or there is no such frame.
+    pub(crate) fn call_version(&self, thread: usize, depth: usize) -> Result<Option<u64>> {
+        let mut frame = self.innermost(thread).ok_or(Unexpected)?;
+        let mut shown = 0;
+        // Frames that are not shown stand between those that are.
+        for _frame in 0..2 * FRAMES_PER_LOOK {
+            if frame == 0 {
+                return Ok(None);
+            }
+            if let Some(place) = self.place(frame)? {
+                if shown == depth {
+                    return Ok(self.version_of_named(frame, place.code));
+                }
+                shown += 1;
+            }
+            frame = self.number(frame + self.layout.frame_previous)?;
+        }
+        Ok(None)
+    }
+
+    fn version_of_named(&self, frame: usize, code: usize) -> Option<u64> {
+        let (memory, layout) = (&self.memory, self.layout);
+        let flags: u32 = memory.number(code + layout.code_flags)?;
+        if flags & TAKES_MORE_NAMED == 0 {
+            return None;
+        }
+        let by_place: u32 = memory.number(code + layout.code_arguments)?;
+        let by_name: u32 = memory.number(code + layout.code_named_arguments)?;
+        let more = u32::from(flags & TAKES_MORE != 0);
+        let at = usize::try_from(by_place.checked_add(by_name)?.checked_add(more)?).ok()?;
+        let variable = frame + layout.frame_locals + at.checked_mul(size_of::<usize>())?;
+        let named: usize = memory.number(variable)?;
+        // A variable that inner functions use, or that was deleted, is elsewhere.
+        if named == 0 || memory.number::<usize>(named + TYPE)? != self.types.dict {
+            return None;
+        }
+        memory.number(named + DICT_VERSION)
     }
 
     #[inline]
@@ -163,7 +225,7 @@ impl<M: Memory> Walk<'_, M> {
             // 0 once the interpreter has run out of them.
             let version: u32 = self.memory.number(code + at)?;
             if version != 0 {
-                return Some(u64::from(version) << 16);
+                return Some(of_version(version));
             }
         }
         self.content(code)
@@ -195,25 +257,62 @@ impl<M: Memory> Walk<'_, M> {
             if memory.number::<usize>(at + TYPE)? != self.types.text {
                 return Some(NO_NAME.to_owned());
             }
-            text::read(memory, layout, at)
+            // Strings made by old functions of C have another form.
+            Some(text::read(memory, layout, at).unwrap_or_else(|| NO_NAME.to_owned()))
         };
+        Some(Frame {
+            file: text(layout.code_file)?,
+            line: self.line(place)?.and_then(|line| u32::try_from(line).ok()),
+            function: text(layout.code_name)?,
+        })
+    }
+
+    /// The line of a place; none if its code has a table that is not plain bytes, as a program can
+    /// give it one.
+    fn line(&self, place: Place) -> Option<Option<i32>> {
+        let (memory, layout) = (&self.memory, self.layout);
         let table: usize = memory.number(place.code + layout.code_lines)?;
         if memory.number::<usize>(table + TYPE)? != self.types.bytes {
-            return None;
+            return Some(None);
         }
         let length = memory.number::<usize>(table + SIZE)?.min(MAX_TABLE);
         let mut lines = Vec::new();
         memory.bytes(table + BYTES, length, &mut lines)?;
         let first: i32 = memory.number(place.code + layout.code_first_line)?;
-        let line = match layout.frames {
+        Some(match layout.frames {
             Frames::Objects => line_table::by_pairs(&lines, first, place.instruction),
             _ => line_table::by_locations(&lines, first, place.instruction),
-        };
-        Some(Frame {
-            file: text(layout.code_file)?,
-            line: line.and_then(|line| u32::try_from(line).ok()),
-            function: text(layout.code_name)?,
         })
+    }
+
+    /// Whether an interpreter runs that is neither the main one nor that of a thread's state.
+    ///
+    /// Other threads may change what is read here: only for memory that refuses bad addresses.
+    pub(crate) fn runs_another(&self, thread: usize, main: usize, first: usize) -> Option<bool> {
+        let Some(threads) = self.layout.interpreter_threads else {
+            return Some(false);
+        };
+        let own: usize = self.memory.number(thread + THREAD_INTERPRETER)?;
+        let mut interpreter = first;
+        for _count in 0..MAX_LISTED {
+            if interpreter == 0 {
+                return Some(false);
+            }
+            if interpreter != main && interpreter != own {
+                let mut other: usize = self.memory.number(interpreter + threads)?;
+                for _count in 0..MAX_LISTED {
+                    if other == 0 {
+                        break;
+                    }
+                    if self.innermost(other).is_some_and(|frame| frame != 0) {
+                        return Some(true);
+                    }
+                    other = self.memory.number(other + THREAD_NEXT)?;
+                }
+            }
+            interpreter = self.memory.number(interpreter + INTERPRETER_NEXT)?;
+        }
+        None
     }
 
     #[inline]

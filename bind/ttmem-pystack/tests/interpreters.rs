@@ -7,6 +7,8 @@ use std::process::Command;
 
 const STACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stacks.py");
 const DENIED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/denied.py");
+const ODD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd.py");
+const OTHERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subinterpreters.py");
 const ENDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ending.py");
 
 /// The library that `examples/pystack_probe.rs` becomes.
@@ -43,6 +45,16 @@ fn every_interpreter_gives_the_stacks_that_python_gives() {
 #[test]
 fn a_thread_that_outlives_its_interpreter_is_not_walked() {
     in_every_interpreter(ENDING, "late: Ok(Ok(None))");
+}
+
+#[test]
+fn an_odd_code_object_costs_its_own_frame() {
+    in_every_interpreter(ODD, "ok");
+}
+
+#[test]
+fn subinterpreters_have_their_own_lines_or_none() {
+    in_every_interpreter(OTHERS, "ok: ");
 }
 
 #[test]

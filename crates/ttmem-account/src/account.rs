@@ -317,6 +317,33 @@ impl Account {
         self.work
     }
 
+    /// What its tables of rows take: they grow by whole pages.
+    #[must_use]
+    #[inline]
+    pub fn page_bytes(&self) -> u64 {
+        let pages = self.buffers.rows.page_bytes()
+            + self.programs.page_bytes()
+            + self.legacy_cbs.rows.page_bytes()
+            + self.freed.pages().page_bytes();
+        pages as u64
+    }
+
+    /// Programs and their parts, which are looked at one by one to measure it, and captured runs.
+    #[must_use]
+    pub fn programs_looked_at(&self) -> u64 {
+        let captured = self.facts.traces.values();
+        let captured: usize = captured.map(|trace| trace.captured.len()).sum();
+        // Pages are looked at whole.
+        let pages = self.programs.page_bytes() / 512;
+        (self.parts + captured + pages) as u64
+    }
+
+    /// Per-core storage and kernels that it has, each on every device.
+    #[must_use]
+    pub fn placed(&self) -> usize {
+        self.placed
+    }
+
     /// Takes over what later events refer to.
     pub fn define<O: Observer>(
         &mut self,

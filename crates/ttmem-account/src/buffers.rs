@@ -3,6 +3,7 @@
 //! Rows are threaded into one list per allocator, so that closing a mesh or a
 //! process costs what it held and nothing else.
 
+use crate::footprint::Footprint;
 use crate::pages::Pages;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -220,6 +221,14 @@ pub(crate) struct BufferBook {
     index: SlotIndex,
     hasher: RandomState,
     by_address: bool,
+}
+
+impl Footprint for BufferBook {
+    fn heap_bytes(&self) -> u64 {
+        let parts = self.index.parts.iter();
+        let tables = parts.map(|part| part.allocation_size() + size_of::<HashTable<u32>>());
+        self.rows.heap_bytes() + tables.sum::<usize>() as u64
+    }
 }
 
 impl BufferBook {

@@ -58,6 +58,12 @@ impl Definitions {
         sets.map(|(id, cores)| (CoresId(id), cores)).collect()
     }
 
+    /// What they take on the heap, texts included.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        let texts = self.texts.len * 40 + self.text_bytes;
+        self.texts.heap_bytes() + self.cores.heap_bytes() + texts as u64
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.texts.len + self.cores.len
     }
@@ -92,6 +98,15 @@ struct Layers<V> {
     /// Largest first.
     layers: Vec<Arc<Map<u32, V>>>,
     len: usize,
+}
+
+impl<V> Layers<V> {
+    /// What the tables take; of what is shared, a share.
+    fn heap_bytes(&self) -> u64 {
+        let layers = self.layers.iter();
+        let layers = layers.map(|layer| (layer.allocation_size() + 64) / Arc::strong_count(layer));
+        layers.sum::<usize>() as u64
+    }
 }
 
 impl<V: Clone> Layers<V> {

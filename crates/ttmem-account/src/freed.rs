@@ -6,6 +6,7 @@
 //! releases and is trimmed from its front, a little with each release.
 
 use crate::Map;
+use crate::footprint::Footprint;
 use crate::pages::{Pages, PagesView};
 use crate::peak_composition::PeakEntry;
 use crate::totals::GaugeKind;
@@ -55,6 +56,12 @@ pub(crate) struct FreedEntries {
     rows: Pages<Freed>,
     /// The newest entry of each kind.
     newest: Map<Kind, u32>,
+}
+
+impl Footprint for FreedEntries {
+    fn heap_bytes(&self) -> u64 {
+        self.rows.heap_bytes() + self.newest.allocation_size() as u64
+    }
 }
 
 impl FreedEntries {

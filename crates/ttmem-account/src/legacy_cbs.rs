@@ -1,6 +1,7 @@
 //! Circular buffers of old senders: any number at one address, distinguished by size alone.
 
 use crate::Map;
+use crate::footprint;
 use crate::pages::Pages;
 use std::collections::BTreeMap;
 
@@ -27,6 +28,11 @@ struct AtAddress {
 pub(crate) struct LegacyCbs {
     pub(crate) rows: Pages<LegacyCb>,
     addresses: Map<(u32, u64), AtAddress>,
+}
+
+footprint! {
+    LegacyCbs { rows, addresses }
+    AtAddress { by_size, by_age }
 }
 
 impl LegacyCbs {

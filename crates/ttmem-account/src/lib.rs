@@ -12,10 +12,12 @@
 mod account;
 mod anomaly;
 mod apply;
+pub mod budget;
 mod buffers;
 pub mod config_ring;
 mod definitions;
 mod device;
+pub mod footprint;
 mod freed;
 mod gauge;
 mod legacy_cbs;

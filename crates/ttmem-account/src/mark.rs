@@ -93,6 +93,20 @@ impl<Name> Marks<Name> {
         stretches.map(|(mark, peaks)| (mark, peaks.as_slice()))
     }
 
+    /// Every mark, oldest first, with its owner.
+    pub fn owned(&self) -> impl ExactSizeIterator<Item = (MarkOwner, &Mark<Name>)> {
+        let stretches = self.stretches.iter();
+        let owned = self.owners.iter().copied().zip(stretches);
+        owned.map(|(owner, (mark, _peaks))| (owner, mark))
+    }
+
+    /// Gives marks other names, by their owners.
+    pub fn rename(&mut self, mut name: impl FnMut(MarkOwner, &mut Name)) {
+        for (owner, (mark, _peaks)) in self.owners.iter().zip(&mut self.stretches) {
+            name(*owner, &mut mark.name);
+        }
+    }
+
     #[must_use]
     pub fn last(&self) -> Option<&Mark<Name>> {
         self.stretches.back().map(|(mark, _peaks)| mark)

@@ -46,6 +46,10 @@ pub(crate) struct DeviceSet {
 }
 
 impl DeviceSet {
+    pub(crate) fn words(&self) -> &Arc<[u64]> {
+        &self.words
+    }
+
     pub(crate) fn new(devices: &[u32]) -> Self {
         let last = devices.iter().max();
         let mut words = vec![0; last.map_or(0, |last| *last as usize / 64 + 1)];

@@ -5,6 +5,7 @@
 //! reader still holds. A reader therefore costs the owner nothing per row, and
 //! sees exactly the rows of the moment it asked.
 
+use crate::footprint::Footprint;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -149,10 +150,35 @@ impl<T: Clone> Pages<T> {
         true
     }
 
+    /// What its pages take, about.
+    #[inline]
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.now.pages.len() * (size_of::<Page<T>>() + PAGE_ROWS * size_of::<u32>())
+    }
+
     /// The rows as they are now, for a reader.
     #[must_use]
     pub fn view(&self) -> PagesView<T> {
         self.now.clone()
+    }
+}
+
+impl<T: Footprint> Footprint for Pages<T> {
+    fn heap_bytes(&self) -> u64 {
+        let free = self.free.capacity() * size_of::<u32>();
+        self.now.heap_bytes() + free as u64
+    }
+}
+
+impl<T: Footprint> Footprint for PagesView<T> {
+    fn heap_bytes(&self) -> u64 {
+        if T::FLAT {
+            let page = size_of::<Page<T>>() + size_of::<Arc<Page<T>>>() + 32;
+            return self.pages.iter().fold(0, |sum, shared| {
+                sum + page.div_ceil(Arc::strong_count(shared)) as u64
+            });
+        }
+        self.pages.heap_bytes()
     }
 }
 

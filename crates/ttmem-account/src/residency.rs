@@ -70,6 +70,13 @@ pub struct Vacated {
 type LeftBy = [(u64, u64); CORES];
 
 impl Vacated {
+    pub(crate) const BOX_BYTES: usize = size_of::<LeftBy>();
+
+    /// Core types of which any core was left.
+    pub(crate) fn boxes(&self) -> usize {
+        self.cores.iter().flatten().count()
+    }
+
     /// The program that ran on these cores then is gone.
     pub fn leave(&mut self, core_type: CoreType, cores: &CoreSet, run: u64, time: u64) {
         if cores.is_empty() {

@@ -62,8 +62,11 @@ pub struct Explanation {
     pub clash: Option<Clash>,
     /// Who holds the memory, most bytes first; null if that is not known.
     pub holders: Option<Vec<HolderGroup>>,
-    /// What to release so that the request fits.
+    /// What to release so that the request fits; never a buffer that the failing call placed.
     pub release: Option<Release>,
+    /// The next best release, which has no buffer of the first one.
+    #[serde(default)]
+    pub other_release: Option<Release>,
     /// The bank around that place, by address.
     pub map: Option<Vec<MapRow>>,
     /// The parameter that was too small, with the value that this needed; what would have come later is
@@ -158,6 +161,9 @@ pub struct BlockOwner {
     pub class: Option<MemoryClass>,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// Whether the failing call placed it.
+    #[serde(default)]
+    pub of_call: bool,
 }
 
 /// Blocks of one process, line, operation and class.
@@ -186,6 +192,9 @@ pub struct Release {
     pub bytes_per_bank: u64,
     /// The blocks, by address; of many, the first ones.
     pub blocks: Vec<HeldBlock>,
+    /// When this cannot be done: `unless this call uses it`.
+    #[serde(default)]
+    pub unless: String,
 }
 
 /// A stretch of a bank.

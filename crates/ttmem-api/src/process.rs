@@ -95,7 +95,7 @@ pub struct IncompleteReason {
     /// How many events, entries, devices, messages, connections, states or frames it concerns; 1
     /// where nothing is counted.
     pub count: u64,
-    /// The reason in words, where it has some of its own.
+    /// The reason in words, where it has some of its own. Those of a process are its user's: `null` for other readers.
     pub detail: Option<String>,
 }
 

@@ -69,8 +69,12 @@ pub struct FailureCount {
 /// A mark: a moment with a name, from which peaks are counted as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mark {
-    /// Its name.
+    /// Its name; empty if it has none, or if it is hidden.
     pub name: String,
+    /// Whether its name is left out: it is shown to the user that set it, to root and to the server's user. Names of
+    /// marks that root or the server's user set are shown to all.
+    #[serde(default)]
+    pub name_hidden: bool,
     /// The user's number.
     pub number: u64,
     /// When it was set.

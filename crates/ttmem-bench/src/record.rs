@@ -290,6 +290,6 @@ fn steady(subject: &Subject, rate: u64, seconds: u64) -> Result<Value> {
         "events": number + 1,
         "lost_events": statistics.lost_events,
         "elided_events": statistics.elided_events,
-        "pump_cpu_seconds": statistics.pump_cpu.as_secs_f64(),
+        "pump_cpu_seconds": statistics.pump_cpu().as_secs_f64(),
     }))
 }

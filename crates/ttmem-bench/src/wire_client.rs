@@ -28,6 +28,20 @@ impl WireClient {
         name: &str,
         labels: Vec<(&str, &str)>,
     ) -> Result<Self> {
+        let mut bytes = Self::hello(instance, name, labels);
+        Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);
+        let mut client = Self {
+            stream,
+            reader: FrameReader::default(),
+            sequence: 0,
+        };
+        client.write(&bytes)?;
+        client.wait_for(|frame| matches!(frame, Frame::Welcome(_)))?;
+        Ok(client)
+    }
+
+    /// What a client sends first.
+    pub(super) fn hello(instance: [u8; 16], name: &str, labels: Vec<(&str, &str)>) -> Vec<u8> {
         let mut bytes = Preamble::OURS.encode().to_vec();
         let hello = Hello {
             instance,
@@ -38,15 +52,7 @@ impl WireClient {
             labels,
         };
         Frame::put_hello(&mut bytes, &hello);
-        Frame::put_clock(&mut bytes, &Clock::UNIX_NANOS);
-        let mut client = Self {
-            stream,
-            reader: FrameReader::default(),
-            sequence: 0,
-        };
-        client.write(&bytes)?;
-        client.wait_for(|frame| matches!(frame, Frame::Welcome(_)))?;
-        Ok(client)
+        bytes
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {

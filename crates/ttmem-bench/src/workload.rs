@@ -158,7 +158,7 @@ fn account(
         "lost_events": statistics.lost_events,
         "elided_events": statistics.elided_events,
         "resyncs": statistics.resyncs,
-        "pump_cpu_seconds": statistics.pump_cpu.as_secs_f64(),
+        "pump_cpu_seconds": statistics.pump_cpu().as_secs_f64(),
     })
 }
 

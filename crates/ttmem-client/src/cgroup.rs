@@ -104,7 +104,9 @@ pub(crate) fn read(path: &Path) -> Option<String> {
 pub(crate) fn read_bytes(path: &Path, most: usize) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let mut bytes = vec![0; most];
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(most).ok()?;
+    bytes.resize(most, 0);
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&file, rest) {

@@ -5,16 +5,19 @@
 //! need a ring, when theirs is full, or to define something; never for an
 //! ordinary event.
 
+use crate::clock::Instant;
 use crate::config::Config;
-use crate::futex;
 use crate::own_account::Questions;
 use crate::room::{self, NoRoom, Room};
+use crate::tracker::Statistics;
+use crate::{futex, host};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
 use ttmem_event::wire::DefinitionKind;
 use ttmem_ring::dictionary::{Dictionary, DictionarySegment, SEGMENT_BYTES};
 use ttmem_ring::flush::{Doorbell, Flush};
+use ttmem_ring::heap::footprint;
 use ttmem_ring::memory::CreateMemoryError;
 use ttmem_ring::page::Page;
 use ttmem_ring::registry::{Growing, Registry};
@@ -58,6 +61,46 @@ pub(crate) struct Client {
     /// What threads ask the process's own account.
     pub(crate) questions: Questions,
     pub(crate) figures: Figures,
+    pub(crate) connection: Connection,
+}
+
+/// The pump's connection, for a thread that finds that no memory is left: the pump may be stopped in
+/// the middle of anything, and a server must not take its silence for nothing new.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    /// The descriptor, and what it is; nothing if that is 0.
+    number: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+impl Connection {
+    pub(crate) fn set(&self, (number, device, inode): (i32, u64, u64)) {
+        self.inode.store(0, Ordering::Relaxed);
+        self.number.store(number, Ordering::Relaxed);
+        self.device.store(device, Ordering::Relaxed);
+        self.inode.store(inode, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hang_up(&self) {
+        let number = self.number.load(Ordering::Relaxed);
+        let identity = (
+            self.device.load(Ordering::Relaxed),
+            self.inode.load(Ordering::Relaxed),
+        );
+        if identity.1 == 0 {
+            return;
+        }
+        // SAFETY: not closed here; whatever has the number now is looked at first.
+        #[expect(unsafe_code, reason = "a number that another thread's descriptor has")]
+        let descriptor = unsafe { rustix::fd::BorrowedFd::borrow_raw(number) };
+        let is_ours =
+            rustix::fs::fstat(descriptor).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == identity);
+        if is_ours {
+            // One that is gone already is as good.
+            let _gone = rustix::net::shutdown(descriptor, rustix::net::Shutdown::Both);
+        }
+    }
 }
 
 /// What the pump reports about itself.
@@ -88,6 +131,7 @@ impl Client {
             flush: Flush::default(),
             questions: Questions::default(),
             figures: Figures::default(),
+            connection: Connection::default(),
             config,
         };
         let segment = RingSegment::create(first)?;
@@ -225,10 +269,34 @@ impl Client {
             }
             self.ring_doorbell();
             let left = deadline.left();
-            if left.is_zero() {
+            if left.is_zero() || PAGE.word() != self.generation {
                 return false;
             }
             futex::wait(ring.waiting(), 1, left);
+        }
+    }
+
+    /// What is known of this client.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let figures = &self.figures;
+        Statistics {
+            lost_events: figures.lost_events.load(Ordering::Relaxed),
+            elided_events: figures.elided_events.load(Ordering::Relaxed),
+            connected: figures.connected.load(Ordering::Relaxed),
+            resyncs: figures.resyncs.load(Ordering::Relaxed),
+            pump_cpu_nanos: figures.pump_cpu_nanos.load(Ordering::Relaxed),
+            rings: self.ring_count(),
+        }
+    }
+
+    /// Lets go of every thread that waits for the pump, which has ended or will not go on.
+    ///
+    /// Also where memory has run out: it takes none.
+    pub(crate) fn abandon(&self) {
+        self.flush.abandon();
+        futex::wake_all(self.flush.progress_word());
+        for ring in self.segments().flat_map(RingSegment::rings) {
+            futex::wake_all(ring.waiting());
         }
     }
 
@@ -278,7 +346,11 @@ fn first_shape(ring_events: usize, room: &Room) -> Result<Shape, NoRoom> {
     let mut events = ring_events;
     loop {
         let shape = Shape::of(0, events).ok_or(NoRoom::Rings)?;
-        match room.take(shape.allocated_bytes()) {
+        let bytes = shape.allocated_bytes();
+        // The account needs its part as well, and the dictionary.
+        let is_within = footprint::allows(2 * bytes + SEGMENT_BYTES);
+        let taken = is_within.then(|| room.take(bytes));
+        match taken.unwrap_or(Err(NoRoom::Limits)) {
             Ok(()) => return Ok(shape),
             Err(no_room) if shape.slots_per_ring <= FEWEST_EVENTS => return Err(no_room),
             Err(_less) => events = shape.slots_per_ring / 2,
@@ -314,15 +386,8 @@ fn random_instance() -> [u8; 16] {
     let got = rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::NONBLOCK);
     if got != Ok(instance.len()) {
         // Before the system has entropy: pid and time are as good as anything.
-        let pid = rustix::process::getpid()
-            .as_raw_nonzero()
-            .get()
-            .cast_unsigned();
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        instance[..4].copy_from_slice(&pid.to_le_bytes());
-        instance[4..12].copy_from_slice(&time.tv_sec.to_le_bytes());
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        instance[12..].copy_from_slice(&nanos.to_le_bytes());
+        instance[..4].copy_from_slice(&host::own_pid().to_le_bytes());
+        instance[4..12].copy_from_slice(&crate::clock::ticks().to_le_bytes());
     }
     instance
 }

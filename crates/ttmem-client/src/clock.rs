@@ -6,9 +6,10 @@
 //! runs at one rate on all processors, which the system knows.
 
 use crate::config::ClockChoice;
-use rustix::time::ClockId;
+use rustix::time::{ClockId, DynamicClockId, clock_gettime_dynamic};
+use std::ops::Add;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use ttmem_event::wire::Clock;
 
 /// Whether [`ticks`] reads the cycle counter; decided once per process, before the first event.
@@ -111,11 +112,67 @@ fn system_trusts_counter() -> bool {
         .is_ok_and(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
 }
 
-pub(crate) fn system_nanos(clock: ClockId) -> u64 {
-    let time = rustix::time::clock_gettime(clock);
+/// Whether the system refused a clock that events need.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the system refuses to tell the time, by a seccomp filter: nothing can be tracked then.
+pub(crate) fn is_refused() -> bool {
+    IS_REFUSED.load(Ordering::Relaxed)
+}
+
+fn system_nanos(clock: ClockId) -> u64 {
+    nanos(clock).unwrap_or_else(|| {
+        IS_REFUSED.store(true, Ordering::Relaxed);
+        u64::MAX
+    })
+}
+
+/// The CPU time of the calling thread, where the system tells it.
+pub(crate) fn thread_cpu_nanos() -> Option<u64> {
+    nanos(ClockId::ThreadCPUTime)
+}
+
+/// A clock; `None` if it is refused, where the other calls of `std` and `rustix` would panic.
+fn nanos(clock: ClockId) -> Option<u64> {
+    let time = clock_gettime_dynamic(DynamicClockId::Known(clock)).ok()?;
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
+    Some(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
+}
+
+/// A moment of the monotonic clock, like that of `std`; where the clock is refused, the end of time, so
+/// that every wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(Duration);
+
+impl Instant {
+    /// The moment of the call.
+    #[must_use]
+    pub fn now() -> Self {
+        Self(Duration::from_nanos(system_nanos(ClockId::Monotonic)))
+    }
+
+    /// The time since this moment.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Self::now().saturating_duration_since(self)
+    }
+
+    pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    pub(crate) fn checked_add(self, time: Duration) -> Option<Self> {
+        self.0.checked_add(time).map(Self)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time))
+    }
 }
 
 /// Learns how ticks become wall-clock time.

@@ -126,7 +126,7 @@ impl Config {
         if let Some(path) = &self.socket {
             return vec![path.clone()];
         }
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = crate::host::own_uid();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime.filter(|path| path.is_absolute());
         let mut paths: Vec<PathBuf> = runtime

@@ -12,10 +12,12 @@
 mod notes;
 
 use crate::client::{Client, PAGE};
+use crate::clock::Instant;
 use crate::own_account::{self, AskError, Question};
-use crate::{local, start, tracker};
+use crate::tracker::Statistics;
+use crate::{host, local, start, tracker};
 use std::ffi::c_void;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use ttmem_event::EventKind;
 use ttmem_event::event::{EVENT_BYTES, LAYOUT_HASH};
 use ttmem_event::wire::DefinitionKind;
@@ -23,7 +25,7 @@ use ttmem_ring::page::{FIRST_GENERATION, Rival};
 use ttmem_ring::published::Published;
 
 /// The version of note and table.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// How long to wait for another copy that starts at the same time. It needs some milliseconds;
 /// waiting for ever could be waiting for a thread that waits for this one, in the loader.
@@ -39,6 +41,7 @@ struct Table {
     next_program: extern "C" fn() -> u64,
     flush: extern "C" fn(u64) -> bool,
     ask: extern "C" fn(&RawQuestion, Sink, *mut c_void) -> i32,
+    statistics: extern "C" fn(&mut Statistics) -> bool,
 }
 
 /// Takes the bytes of an answer, which stay only for this call.
@@ -59,6 +62,7 @@ static OWN: Table = Table {
     next_program: tracker::next_program,
     flush: flush_forwarded,
     ask: ask_forwarded,
+    statistics: statistics_forwarded,
 };
 
 /// The table of the copy that does the work.
@@ -101,7 +105,7 @@ pub(crate) fn find() -> Found {
         if !goes_first {
             PAGE.withdraw();
         }
-        std::thread::sleep(Duration::from_millis(1));
+        host::sleep(Duration::from_millis(1));
     }
 }
 
@@ -133,6 +137,13 @@ pub(crate) fn next_program() -> Option<u64> {
 pub(crate) fn flush(timeout: Duration) -> bool {
     let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     LEADER.get().is_some_and(|leader| (leader.flush)(millis))
+}
+
+/// What the other copy knows about itself.
+pub(crate) fn statistics() -> Option<Statistics> {
+    let leader = LEADER.get()?;
+    let mut statistics = Statistics::default();
+    (leader.statistics)(&mut statistics).then_some(statistics)
 }
 
 /// Has the other copy ask the account.
@@ -198,6 +209,14 @@ extern "C" fn ask_forwarded(raw: &RawQuestion, sink: Sink, context: *mut c_void)
         }
         Err(error) => error.code(),
     }
+}
+
+extern "C" fn statistics_forwarded(statistics: &mut Statistics) -> bool {
+    let Some(client) = own_client() else {
+        return false;
+    };
+    *statistics = client.statistics();
+    true
 }
 
 extern "C" fn flush_forwarded(millis: u64) -> bool {

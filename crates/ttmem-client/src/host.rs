@@ -1,18 +1,30 @@
 //! What is asked of the process that the client runs in.
 
-use rustix::thread::{MembarrierCommand, membarrier};
-use std::ffi::{c_int, c_void};
+use crate::cgroup;
+use rustix::thread::{MembarrierCommand, NanosleepRelativeResult, Timespec, membarrier, nanosleep};
+use std::ffi::{CStr, c_int, c_void};
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
+use ttmem_ring::heap::{Heap, OwnThread};
+
+/// Bytes of a program's arguments that are read for its name.
+const LONGEST_NAME: usize = 16 << 10;
 
 /// The pid of the process that the C library forked; a fork by a bare system call leaves it alone.
 static FORKED_PID: AtomicI32 = AtomicI32::new(0);
 
 /// One line on stderr, by one system call.
 pub(crate) fn complain(text: &str) {
-    let line = format!("ttmem: {text}\n");
+    complain_in_bytes(format!("ttmem: {text}\n").as_bytes());
+}
+
+/// The same where no memory is left: `line` is the whole line.
+pub(crate) fn complain_in_bytes(line: &[u8]) {
     let _unharmed = PipesUnbroken::begin();
     // A program without stderr has nobody to report to.
-    let _nobody = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+    let _nobody = rustix::io::write(rustix::stdio::stderr(), line);
 }
 
 /// While it lives, writing to a pipe that nobody reads does not end the program.
@@ -98,7 +110,7 @@ pub(crate) fn fence_all_threads() -> bool {
 
 /// What this program was started as: for a server that comes too late to ask the system.
 pub(crate) fn program_name() -> Option<String> {
-    let arguments = std::fs::read("/proc/self/cmdline").ok()?;
+    let arguments = cgroup::read_bytes(Path::new("/proc/self/cmdline"), LONGEST_NAME)?;
     let program = arguments.split(|byte| *byte == 0).next()?;
     let base = program.rsplit(|byte| *byte == b'/').next()?;
     Some(String::from_utf8_lossy(base).into_owned())
@@ -109,11 +121,70 @@ pub(crate) fn was_forked() -> bool {
     FORKED_PID.load(Ordering::Relaxed) == own_pid()
 }
 
-fn own_pid() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
+/// The pid of this process; -1 where a filter refuses to tell it, which `rustix` takes for impossible.
+pub(crate) fn own_pid() -> i32 {
+    // SAFETY: no conditions.
+    #[expect(unsafe_code, reason = "C library call")]
+    unsafe {
+        libc::getpid()
+    }
+}
+
+/// The user of this process; where a filter refuses to tell it, one that nobody is.
+pub(crate) fn own_uid() -> u32 {
+    // SAFETY: no conditions.
+    #[expect(unsafe_code, reason = "C library call")]
+    unsafe {
+        libc::geteuid()
+    }
+}
+
+/// Whether the C library would end the process over a new thread.
+///
+/// It does so where the first thread registered its restartable sequences and a filter, set since then,
+/// refuses that to further threads.
+fn are_threads_fatal() -> bool {
+    // SAFETY: the name ends with a zero byte; looking a symbol up runs nothing.
+    #[expect(unsafe_code, reason = "C library call")]
+    let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
+    // SAFETY: the C library has a number under this name, which it writes before `main` only.
+    #[expect(unsafe_code, reason = "reads a variable of the C library")]
+    let is_registered = !size.is_null() && unsafe { size.cast::<u32>().read() } != 0;
+    // SAFETY: no memory is passed: the kernel refuses an empty registration as invalid.
+    #[expect(unsafe_code, reason = "the C library lacks it")]
+    let refused = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) } != 0
+        && io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL);
+    is_registered && refused
+}
+
+/// Sleeps. That of `std` panics where a filter refuses the call.
+pub(crate) fn sleep(time: Duration) {
+    let time = Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    };
+    if let NanosleepRelativeResult::Err(_refused) = nanosleep(&time) {
+        std::thread::yield_now();
+    }
+}
+
+/// Sleeps for a moment where the call by which a thread waits is refused: it must not use a
+/// whole processor instead.
+pub(crate) fn sleep_instead(most: Duration) {
+    const MOMENT: Duration = Duration::from_millis(1);
+    sleep(most.min(MOMENT));
+}
+
+extern "C" fn before_fork() {
+    Heap::before_fork();
+}
+
+extern "C" fn in_parent() {
+    Heap::after_fork_in_parent();
 }
 
 extern "C" fn in_child() {
+    Heap::after_fork_in_child();
     FORKED_PID.store(own_pid(), Ordering::Relaxed);
 }
 
@@ -123,9 +194,81 @@ pub(crate) fn watch_forks() {
     if DONE.swap(true, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the handler touches an atomic only; unloading this library withdraws it.
+    // SAFETY: the handlers touch atomics only; unloading this library withdraws them.
     #[expect(unsafe_code, reason = "C library call")]
-    let _no_memory = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    let _no_memory =
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+}
+
+/// Bytes of a thread's stack: ours never go deep. More where the C library puts the variables of
+/// all libraries there.
+const STACKS_BYTES: [usize; 3] = [256 << 10, 1 << 20, 4 << 20];
+
+/// Starts a thread of ours, which inherits this thread's blocked signals.
+///
+/// Not by the standard library: at the start of a thread it registers a destructor with the C
+/// library, which ends the process where it has no memory for that. `run` must not panic.
+pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: &'static CStr, run: F) -> io::Result<()> {
+    struct Start<F>(&'static CStr, F);
+
+    extern "C" fn main<F: FnOnce()>(start: *mut c_void) -> *mut c_void {
+        // SAFETY: `spawn` has passed its own on.
+        #[expect(unsafe_code, reason = "what was passed on as a pointer")]
+        let Start(name, run) = *unsafe { Box::from_raw(start.cast::<Start<F>>()) };
+        let _own = OwnThread::begin();
+        let _unnamed = rustix::thread::set_name(name);
+        run();
+        std::ptr::null_mut()
+    }
+
+    if are_threads_fatal() {
+        // EPERM, without the memory that an error with a text takes.
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    let start = Box::into_raw(Box::new(Start(name, run)));
+    let mut error = libc::EINVAL;
+    for bytes in STACKS_BYTES {
+        if error == libc::EINVAL {
+            error = start_thread(bytes, main::<F>, start.cast());
+        }
+    }
+    if error == 0 {
+        return Ok(());
+    }
+    // SAFETY: no thread was given it.
+    #[expect(unsafe_code, reason = "takes back what was passed on as a pointer")]
+    drop(unsafe { Box::from_raw(start) });
+    Err(io::Error::from_raw_os_error(error))
+}
+
+/// Starts a thread that nobody waits for; 0 or an error number.
+fn start_thread(
+    stack_bytes: usize,
+    main: extern "C" fn(*mut c_void) -> *mut c_void,
+    start: *mut c_void,
+) -> c_int {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::zeroed();
+    let attributes = attributes.as_mut_ptr();
+    let mut thread = 0;
+    // SAFETY: the attributes are used between their beginning and their end, and all that is
+    // passed is on this stack, but for `start`, which is for the thread.
+    #[expect(unsafe_code, reason = "C library calls")]
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one thread")]
+    unsafe {
+        let made = libc::pthread_attr_init(attributes);
+        if made != 0 {
+            return made;
+        }
+        libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
+        let sized = libc::pthread_attr_setstacksize(attributes, stack_bytes);
+        let started = if sized == 0 {
+            libc::pthread_create(&raw mut thread, attributes, main, start)
+        } else {
+            sized
+        };
+        libc::pthread_attr_destroy(attributes);
+        started
+    }
 }
 
 /// Makes this library stay loaded, and calls `leaving` at exit.

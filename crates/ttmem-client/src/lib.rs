@@ -26,6 +26,7 @@ mod start;
 mod tracker;
 mod trust;
 
+pub use clock::Instant;
 pub use config::{ClockChoice, Config, environment_warnings};
 pub use own_account::{AskError, Question};
 pub use tracker::{FlushError, Statistics, Tracker};

@@ -5,14 +5,17 @@
 //! claiming a ring, waiting for room.
 
 use crate::client::{Client, PAGE};
+use crate::clock::Instant;
 use crate::{clock, forward, host, start};
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 use ttmem_event::{Event, EventKind};
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING, UNDECIDED};
 use ttmem_ring::ring::Producer;
+use ttmem_ring::thread_exit::ThreadExit;
 
 /// How long a thread does without a ring after it was refused one.
 const REFUSED: Duration = Duration::from_secs(1);
@@ -34,8 +37,7 @@ struct Local {
 }
 
 /// Gives the ring back when the thread ends.
-#[derive(Debug)]
-struct Ending;
+static ENDING: ThreadExit = ThreadExit::new(end);
 
 thread_local! {
     static LOCAL: Local = const {
@@ -48,19 +50,16 @@ thread_local! {
             gave_up: Cell::new(false),
         }
     };
-    static ENDING: Ending = const { Ending };
 }
 
-impl Drop for Ending {
-    fn drop(&mut self) {
-        LOCAL.with(|local| {
-            local.ending.set(true);
-            // In a child of a fork the ring is not there any more.
-            if local.generation.replace(0) == PAGE.word() {
-                local.producer.release();
-            }
-        });
-    }
+extern "C" fn end(_value: *mut c_void) {
+    LOCAL.with(|local| {
+        local.ending.set(true);
+        // In a child of a fork the ring is not there any more.
+        if local.generation.replace(0) == PAGE.word() {
+            local.producer.release();
+        }
+    });
 }
 
 /// What this thread knows, and whether its ring can be written to; `None` when tracking is off.
@@ -237,8 +236,8 @@ fn claim(client: &'static Client, local: &Local) -> bool {
     local.generation.set(client.generation);
     local.gave_up.set(false);
     if !local.ending.get() {
-        // Registers the end; while the thread is ending it cannot be any more.
-        local.ending.set(ENDING.try_with(|_ending| ()).is_err());
+        // Where its end would go by unnoticed, it keeps no ring.
+        local.ending.set(!ENDING.arm());
     }
     local.producer.look_for_room();
     true

@@ -12,12 +12,12 @@ use crate::client::{Client, Deadline};
 use crate::host::Uncancelled;
 use crate::room;
 pub(crate) use json::boxed;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use ttmem_account::totals::GaugeKind;
 use ttmem_account::{Account, AccountFacts, AccountRows, BufferRow, Peak};
 use ttmem_event::Class;
+use ttmem_ring::heap::Fallible;
 
 /// The most lines that are named of a peak.
 pub(crate) const PEAK_LINES: u32 = 50;
@@ -208,11 +208,54 @@ pub(crate) struct Point {
     pub(crate) bytes: [u64; Class::COUNT],
 }
 
+type Outcome = Result<Answer, AskError>;
+
+/// Where the answer to a question appears.
+///
+/// A channel of the standard library would have the C library note a destructor of this thread,
+/// which ends the process where there is no memory for that.
+#[derive(Debug, Default)]
+struct Reply {
+    outcome: Mutex<Option<Outcome>>,
+    is_there: Condvar,
+}
+
+impl Reply {
+    fn put(&self, outcome: Outcome) {
+        locked(&self.outcome).get_or_insert(outcome);
+        self.is_there.notify_all();
+    }
+
+    /// Waits for so long at most.
+    fn take(&self, longest: Duration) -> Option<Outcome> {
+        let outcome = locked(&self.outcome);
+        let waited = self
+            .is_there
+            .wait_timeout_while(outcome, longest, |outcome| outcome.is_none());
+        let (mut outcome, _timeout) = waited.unwrap_or_else(|poison| poison.into_inner());
+        outcome.take()
+    }
+}
+
 /// A question that waits for the pump.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) question: Question,
-    pub(crate) answer: SyncSender<Result<Answer, AskError>>,
+    reply: Arc<Reply>,
+}
+
+impl Asked {
+    /// Answers; who no longer waits has been given up on.
+    pub(crate) fn answer(&self, outcome: Outcome) {
+        self.reply.put(outcome);
+    }
+}
+
+impl Drop for Asked {
+    /// One that was dropped with the pump is answered as well.
+    fn drop(&mut self) {
+        self.answer(Err(AskError::Disabled));
+    }
 }
 
 /// Questions that the pump has not taken yet.
@@ -222,14 +265,16 @@ pub(crate) struct Questions(Mutex<Vec<Asked>>);
 impl Questions {
     /// Takes them all; whatever was recorded before any of them is in the rings by now.
     pub(crate) fn take(&self) -> Vec<Asked> {
-        let mut waiting = self.0.lock().unwrap_or_else(|poison| poison.into_inner());
-        std::mem::take(&mut *waiting)
+        std::mem::take(&mut *locked(&self.0))
     }
 
     fn put(&self, asked: Asked) {
-        let mut waiting = self.0.lock().unwrap_or_else(|poison| poison.into_inner());
-        waiting.push(asked);
+        locked(&self.0).push(asked);
     }
+}
+
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 /// Asks the pump and writes what it answers as a JSON document.
@@ -242,26 +287,22 @@ pub(crate) fn ask(
     if !room::is_there(0) {
         return Err(AskError::NoMemory);
     }
+    let _fallible = Fallible::begin();
     // A cancelled thread would be unwound through Rust, which aborts.
     let _uncancelled = Uncancelled::begin();
     let deadline = Deadline::after(timeout);
-    let (sender, receiver) = sync_channel(1);
+    let reply = Arc::new(Reply::default());
     client.questions.put(Asked {
         question,
-        answer: sender,
+        reply: Arc::clone(&reply),
     });
     client.ring_doorbell();
     loop {
-        match receiver.recv_timeout(deadline.left().min(PATIENCE)) {
-            Ok(answer) => return answer.and_then(|answer| document::write(&answer)),
-            Err(RecvTimeoutError::Disconnected) => return Err(AskError::Disabled),
-            Err(RecvTimeoutError::Timeout) if client.flush.progress().has_ended() => {
-                return Err(AskError::Disabled);
-            }
-            Err(RecvTimeoutError::Timeout) if deadline.left().is_zero() => {
-                return Err(AskError::TimedOut);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+        match reply.take(deadline.left().min(PATIENCE)) {
+            Some(outcome) => return outcome.and_then(|answer| document::write(&answer)),
+            None if client.flush.progress().has_ended() => return Err(AskError::Disabled),
+            None if deadline.left().is_zero() => return Err(AskError::TimedOut),
+            None => {}
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::cgroup;
 use std::sync::atomic::{AtomicU64, Ordering};
+use ttmem_ring::heap::footprint;
 
 /// What is left to the program: tracking stops short of a limit by this much.
 pub(crate) const MARGIN_BYTES: u64 = 16 << 20;
@@ -24,6 +25,8 @@ pub(crate) enum NoRoom {
     Budget(u64),
     #[error("only {0} bytes are left to its control group")]
     ControlGroup(u64),
+    #[error("the process's limits of memory (ulimit) leave no room for them")]
+    Limits,
     #[error("the system has no memory for them")]
     System,
     #[error("a process has no more than {} rings", ttmem_ring::MAX_RINGS)]
@@ -99,16 +102,12 @@ impl Room {
 /// Taking memory without asking would end the program, which may well do with what it has.
 pub(crate) fn is_there(bytes: usize) -> bool {
     let is_allowed = bytes == 0 || allows(bytes);
-    let mut tried = Vec::<u8>::new();
-    let is_there = tried.try_reserve(SYSTEM_MARGIN_BYTES.saturating_add(bytes));
-    // A compiler that sees that nobody uses it may leave the attempt out.
-    std::hint::black_box(&mut tried);
-    is_allowed && is_there.is_ok()
+    is_allowed && footprint::is_there(SYSTEM_MARGIN_BYTES.saturating_add(bytes))
 }
 
 /// Whether something other than a ring can be taken now, with the margin left.
 pub(crate) fn allows(bytes: usize) -> bool {
-    spare_after(bytes as u64, cgroup::available_bytes()).is_ok()
+    footprint::allows(bytes) && spare_after(bytes as u64, cgroup::available_bytes()).is_ok()
 }
 
 /// What is left above the margin after so many bytes were taken.

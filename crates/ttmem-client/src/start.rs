@@ -6,12 +6,14 @@
 
 use crate::client::{Client, CreateClientError, PAGE};
 use crate::config::Config;
+use crate::room::NoRoom;
 use crate::{clock, forward, host, pump};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use ttmem_event::{BufferId, Event, EventKind, Source};
+use ttmem_ring::heap::Heap;
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING};
 
 /// What the program said; a child of a fork inherits it.
@@ -37,6 +39,8 @@ enum StartError {
     Memory(#[from] CreateClientError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    #[error("this system does not tell the time")]
+    Clock,
     #[error("another ttmem of another version tracks this process")]
     OtherVersion,
     #[error("an internal failure")]
@@ -68,7 +72,7 @@ pub(crate) fn start() {
     let wiped = PAGE.wipe_on_fork().map_err(StartError::Wipe);
     if !PAGE.begin_start() {
         while PAGE.word() == STARTING {
-            std::thread::sleep(Duration::from_micros(100));
+            host::sleep(Duration::from_micros(100));
         }
         return;
     }
@@ -76,7 +80,9 @@ pub(crate) fn start() {
     let started = wiped
         .and_then(|()| std::panic::catch_unwind(try_start).unwrap_or(Err(StartError::Panicked)));
     let word = started.unwrap_or_else(|error| {
-        host::complain(&format!("tracking is off: {error}"));
+        if !Heap::is_exhausted() {
+            host::complain(&format!("tracking is off: {error}"));
+        }
         OFF
     });
     PAGE.decide(word);
@@ -100,6 +106,7 @@ fn try_start() -> Result<u32, StartError> {
         forward::Found::Leader => return Ok(FORWARDING),
         forward::Found::OtherVersion => return Err(StartError::OtherVersion),
     }
+    Heap::when_exhausted(memory_ran_out);
     // In this order: others use what only stays if this copy stays loaded.
     host::stay(leaving);
     PAGE.lead();
@@ -108,6 +115,9 @@ fn try_start() -> Result<u32, StartError> {
     clock::choose(config.clock);
     // Before the memory is made: that takes about as long as the rate needs to be measured.
     let calibration = clock::Calibration::begin();
+    if clock::is_refused() {
+        return Err(StartError::Clock);
+    }
     let forked = is_child.then(|| {
         if config.source == Source::Legacy {
             // Addresses say nothing about age: what the child did not allocate is its parent's.
@@ -118,7 +128,9 @@ fn try_start() -> Result<u32, StartError> {
     });
     let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
     let client: &'static Client = Box::leak(Box::new(Client::create(generation, config)?));
-    client.dictionary.prepare();
+    if !client.dictionary.prepare() {
+        return Err(CreateClientError::NoRoom(NoRoom::System).into());
+    }
     if let Some(first_buffer) = forked {
         report_fork(client, BufferId(first_buffer));
     }
@@ -141,6 +153,22 @@ fn report_fork(client: &Client, first_buffer: BufferId) {
 fn is_disabled() -> bool {
     let asked = std::env::var_os("TTMEM_DISABLE").is_some_and(|value| value == "1");
     asked || DISABLED.load(Ordering::Relaxed)
+}
+
+/// Turns tracking off where there is no memory left for it; takes none, and waits for nothing.
+fn memory_ran_out() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    disable();
+    if let Some(client) = PAGE.client() {
+        // For a server that reads the rings: what it was told last is not all.
+        client.count_lost_without_ring();
+        client.connection.hang_up();
+        client.figures.connected.store(false, Ordering::Relaxed);
+        client.abandon();
+    }
+    if !SAID.swap(true, Ordering::Relaxed) {
+        host::complain_in_bytes(b"ttmem: tracking is off: there is no memory left for it\n");
+    }
 }
 
 /// Runs when the program exits in order: no waiting, just a word in the shared memory.

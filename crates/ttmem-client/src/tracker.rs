@@ -1,6 +1,6 @@
 //! The calls that a runtime makes.
 
-use crate::client::PAGE;
+use crate::client::{Client, PAGE};
 use crate::config::Config;
 use crate::own_account::{self, AskError, Question};
 use crate::{forward, local, start};
@@ -33,21 +33,31 @@ pub enum FlushError {
     TimedOut,
 }
 
-/// What the client knows about itself.
+/// What the client knows about itself; after a flush, as of its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Statistics {
     /// Events that could not be recorded: totals are not to be trusted.
     pub lost_events: u64,
     /// Events that the server was never sent one by one; totals are exact.
     pub elided_events: u64,
-    /// Whether a server has all that this process holds, up to the newest events.
+    /// Whether a server is connected and has confirmed the state of this process; events since then
+    /// may be on their way.
     pub connected: bool,
     /// How often the whole state was sent.
     pub resyncs: u64,
     /// CPU time that the pump's thread has used.
-    pub pump_cpu: Duration,
+    pub pump_cpu_nanos: u64,
     /// Rings that threads have or had.
     pub rings: usize,
+}
+
+impl Statistics {
+    /// CPU time that the pump's thread has used.
+    #[must_use]
+    pub fn pump_cpu(&self) -> Duration {
+        Duration::from_nanos(self.pump_cpu_nanos)
+    }
 }
 
 impl Tracker {
@@ -172,18 +182,13 @@ impl Tracker {
     /// What the client knows about itself.
     #[must_use]
     pub fn statistics(self) -> Statistics {
-        let Some(client) = PAGE.client() else {
-            return Statistics::default();
+        let own = || PAGE.client().map(Client::statistics);
+        let known = if PAGE.word() == FORWARDING {
+            forward::statistics()
+        } else {
+            own()
         };
-        let figures = &client.figures;
-        Statistics {
-            lost_events: figures.lost_events.load(Ordering::Relaxed),
-            elided_events: figures.elided_events.load(Ordering::Relaxed),
-            connected: figures.connected.load(Ordering::Relaxed),
-            resyncs: figures.resyncs.load(Ordering::Relaxed),
-            pump_cpu: Duration::from_nanos(figures.pump_cpu_nanos.load(Ordering::Relaxed)),
-            rings: client.ring_count(),
-        }
+        known.unwrap_or_default()
     }
 }
 

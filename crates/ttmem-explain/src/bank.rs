@@ -1,7 +1,7 @@
 //! One bank by address: what is free, and what to release so that a request fits.
 
-use crate::holders;
-use crate::moment::BlockTable;
+use crate::moment::{BlockTable, Caller};
+use crate::{holders, words};
 use std::cmp::Reverse;
 use std::ops::Range;
 use ttmem_api::{HeldBlock, MapRow, Release};
@@ -86,14 +86,19 @@ impl<'a> Bank<'a> {
     }
 
     /// The run of neighbours with the fewest bytes, then the fewest blocks, whose release makes room
-    /// for a request; an empty run where there is room already.
+    /// for a request; an empty run where there is room already. No block that stays is in it.
     ///
     /// Of runs that are alike, that of the owners who hold most, then the youngest, then the lowest: a
     /// leak rather than an operand of the call that failed.
     ///
     /// A longer run never makes less room and a later start never makes more, so both ends of the
     /// window only move up.
-    pub(crate) fn smallest_release(&self, need: u64, alignment: u64) -> Option<Range<usize>> {
+    pub(crate) fn smallest_release(
+        &self,
+        need: u64,
+        alignment: u64,
+        stays: impl Fn(usize) -> bool,
+    ) -> Option<Range<usize>> {
         let fits = |run: &Range<usize>| {
             let span = self.span(run);
             let start = span.start.checked_next_multiple_of(alignment.max(1));
@@ -109,8 +114,13 @@ impl<'a> Bank<'a> {
                 let Some(next) = self.blocks.get(run.end) else {
                     return best.map(|(_cost, run)| run);
                 };
-                bytes += next.size_bytes;
                 run.end += 1;
+                if stays(run.end - 1) {
+                    run.start = run.end;
+                    bytes = 0;
+                } else {
+                    bytes += next.size_bytes;
+                }
             }
             let cost = (bytes, run.len(), Reverse(ranks.of(&run)));
             if best.as_ref().is_none_or(|(least, _run)| cost < *least) {
@@ -120,6 +130,7 @@ impl<'a> Bank<'a> {
                 return best.map(|(_cost, run)| run);
             }
             if run.is_empty() {
+                // Whether its next block stays or not, it is behind.
                 run.end += 1;
             } else {
                 bytes -= self.blocks[run.start].size_bytes;
@@ -128,7 +139,7 @@ impl<'a> Bank<'a> {
         }
     }
 
-    pub(crate) fn release(&self, run: &Range<usize>) -> Release {
+    pub(crate) fn release(&self, run: &Range<usize>, caller: &Caller) -> Release {
         let span = self.span(run);
         let released = &self.blocks[run.clone()];
         let listed = released.iter().take(MAX_RELEASED);
@@ -138,6 +149,7 @@ impl<'a> Bank<'a> {
             buffers: released.len() as u64,
             bytes_per_bank: released.iter().map(|block| block.size_bytes).sum(),
             blocks: listed.map(|block| (*block).clone()).collect(),
+            unless: words::unless(caller, released.len() as u64),
         }
     }
 

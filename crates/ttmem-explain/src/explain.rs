@@ -64,6 +64,7 @@ fn blank(caller: &Caller) -> Explanation {
         clash: None,
         holders: None,
         release: None,
+        other_release: None,
         map: None,
         setting: None,
         unknown: Vec::new(),

@@ -21,6 +21,8 @@ pub struct Caller {
     pub operation: Option<String>,
     /// As `file:line function`.
     pub python: Option<String>,
+    /// Whether blocks say if this call placed them; if not, any of them may be its own.
+    pub is_call_known: bool,
 }
 
 /// How a failure is known.

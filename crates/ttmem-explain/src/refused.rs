@@ -3,7 +3,7 @@
 use crate::bank::Bank;
 use crate::explain::holders_unknown;
 use crate::holders;
-use crate::moment::{BelowLimit, Moment, Refused};
+use crate::moment::{BelowLimit, Caller, Moment, Refused};
 use crate::setting::{self, Doubt};
 use crate::words;
 use ttmem_api::{
@@ -25,7 +25,7 @@ pub(crate) fn explain(moment: &Moment, refused: &Refused, explanation: &mut Expl
             explanation.holders = Some(holders::groups(bank.blocks()));
             // A region that is too small is made larger: what lies there is meant to stay.
             if explanation.verdict != Verdict::RegionTooSmall {
-                what_to_release(bank, &refused, explanation);
+                what_to_release(bank, &moment.caller, &refused, explanation);
             }
         }
         None => explanation.unknown.push(holders_unknown(moment.witness)),
@@ -193,25 +193,60 @@ fn below_limit(place: &str, who: &str, below: BelowLimit) -> String {
     }
 }
 
-fn what_to_release(bank: &Bank<'_>, refused: &Refused, explanation: &mut Explanation) {
+fn what_to_release(
+    bank: &Bank<'_>,
+    caller: &Caller,
+    refused: &Refused,
+    explanation: &mut Explanation,
+) {
     let Some(need) = refused.request.need_bytes_per_bank else {
         return;
     };
     let alignment = refused.alignment.unwrap_or(1);
-    let Some(run) = bank.smallest_release(need, alignment) else {
+    // A buffer of the call that failed is gone when the call is: nobody can release it before.
+    let is_own = |at: usize| bank.blocks()[at].owner.of_call;
+    let Some(run) = bank.smallest_release(need, alignment, is_own) else {
+        explanation.advice.extend(own_blocks(bank, refused));
         return;
     };
     if run.is_empty() {
         return;
     }
-    let release = bank.release(&run);
+    let release = bank.release(&run, caller);
     if explanation.verdict == Verdict::Capacity {
         let most = who_holds_most(explanation, release.buffers);
         explanation.advice.extend(most);
     }
     explanation.map = Some(bank.map(&run));
     explanation.advice.push(release_advice(&release));
+    let stays = |at: usize| is_own(at) || run.contains(&at);
+    let other = bank.smallest_release(need, alignment, stays);
+    let other = other.map(|run| bank.release(&run, caller));
+    if let Some(other) = &other {
+        let advice = release_advice(other);
+        explanation.advice.push(format!("or {advice}"));
+    }
+    explanation.other_release = other;
     explanation.release = Some(release);
+}
+
+/// What the call that failed holds itself, where no release of other buffers is enough; none if the
+/// request is larger than a whole bank, which is advice enough.
+fn own_blocks(bank: &Bank<'_>, refused: &Refused) -> Option<String> {
+    let request = &refused.request;
+    if request.need_bytes_per_bank > request.bank_bytes {
+        return None;
+    }
+    let own = bank.blocks().iter().filter(|block| block.owner.of_call);
+    let (number, bytes) = own.fold((0, 0), |(number, bytes), block| {
+        (number + 1, bytes + block.size_bytes)
+    });
+    Some(format!(
+        "no release can make it fit: this call itself placed {} with {} per bank. Ask it for less at \
+         once, or keep its inputs and its output in DRAM",
+        words::buffers(number),
+        size_text(bytes)
+    ))
 }
 
 /// Who holds more than half, unless all of it is about to be proposed for release: memory that is full
@@ -222,7 +257,7 @@ fn who_holds_most(explanation: &Explanation, released: u64) -> Option<String> {
     let all = holders.iter().map(|group| group.bytes_per_bank);
     let all = u128::from(all.fold(0, u64::saturating_add));
     let bytes = u128::from(most.bytes_per_bank);
-    if bytes * 2 <= all || most.buffers <= released {
+    if bytes * 2 <= all || most.buffers <= released || most.owner.of_call {
         return None;
     }
     let owner = words::owner(&most.owner)?;
@@ -253,10 +288,11 @@ fn release_advice(release: &Release) -> String {
         .first()
         .map_or(release.address, |first| first.address);
     format!(
-        "release {}{of} at {}, {} per bank, to make it fit",
+        "release {}{of} at {}, {} per bank, to make it fit, {}",
         words::buffers(release.buffers),
         words::address(at),
         size_text(release.bytes_per_bank),
+        release.unless,
     )
 }
 
@@ -278,7 +314,7 @@ fn advise(refused: &Refused, explanation: &mut Explanation) {
                     .to_owned(),
             );
         }
-        Verdict::Capacity if explanation.release.is_none() => {
+        Verdict::Capacity if explanation.advice.is_empty() => {
             let free = request.free_bytes_per_bank.unwrap_or(0);
             let short = need.saturating_sub(free);
             let in_all = request
@@ -288,14 +324,14 @@ fn advise(refused: &Refused, explanation: &mut Explanation) {
                     format!(", {} in all", size_text(bytes))
                 });
             explanation.advice.push(format!(
-                "release at least {} per bank{in_all}",
+                "release at least {} per bank{in_all}, of what this call does not use",
                 size_text(short)
             ));
         }
-        Verdict::Fragmentation if explanation.release.is_none() => {
+        Verdict::Fragmentation if explanation.advice.is_empty() => {
             explanation.advice.push(
-                "release a buffer beside a large free block, or allocate what lives long before \
-                 what lives short"
+                "release a buffer beside a large free block that this call does not use, or allocate \
+                 what lives long before what lives short"
                     .to_owned(),
             );
         }

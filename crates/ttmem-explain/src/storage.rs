@@ -2,7 +2,7 @@
 
 use crate::explain::holders_unknown;
 use crate::holders;
-use crate::moment::{Moment, StorageRefused};
+use crate::moment::{Caller, Moment, StorageRefused};
 use crate::words;
 use ttmem_api::{
     Clash, Explanation, HeldBlock, InTheWay, StorageKind, StorageLimit, Verdict, short_line,
@@ -27,7 +27,8 @@ pub(crate) fn explain(moment: &Moment, storage: &StorageRefused, explanation: &m
     } else if storage.met != StorageLimit::EndOfL1 {
         explanation.unknown.push(holders_unknown(moment.witness));
     }
-    explanation.advice.push(advice(storage.met, overlap_bytes));
+    let advice = advice(moment, storage.met, overlap_bytes, in_the_way.as_deref());
+    explanation.advice.extend(advice);
     explanation.clash = Some(Clash {
         storage: storage.storage,
         met: storage.met,
@@ -96,12 +97,18 @@ fn sentence(
              at {limit}."
         ),
         _l1_buffer => {
+            let lowest = lowest.filter(|lowest| lowest.block.address == storage.limit);
+            let lowest = lowest.map(|lowest| &lowest.block.owner);
             let whose = lowest
-                .filter(|lowest| lowest.block.address == storage.limit)
-                .and_then(|lowest| words::owner(&lowest.block.owner))
+                .and_then(words::owner)
                 .map_or_else(String::new, |whose| format!(" of {whose}"));
+            let made = match lowest {
+                Some(owner) if owner.of_call => ", which this call placed itself,",
+                _another => "",
+            };
             format!(
-                "{what} {owner} end at {end}, {by} beyond the lowest L1 buffer{whose} at {limit}."
+                "{what} {owner} end at {end}, {by} beyond the lowest L1 buffer{whose}{made} at \
+                 {limit}."
             )
         }
     }
@@ -129,18 +136,57 @@ fn owner(moment: &Moment, storage: &StorageRefused) -> String {
     format!("{program}{caller}{cores}")
 }
 
-fn advice(met: StorageLimit, overlap_bytes: u64) -> String {
+fn advice(
+    moment: &Moment,
+    met: StorageLimit,
+    overlap_bytes: u64,
+    in_the_way: Option<&[InTheWay]>,
+) -> Vec<String> {
     match met {
-        StorageLimit::EndOfL1 => format!(
+        StorageLimit::EndOfL1 => vec![format!(
             "no release can make it fit: make the operation's blocks smaller by {overlap_bytes} B \
              per core, or spread it over more cores"
-        ),
-        StorageLimit::CapturedDram => "open the device with a trace_region_size, so that traces \
-                                       have memory of their own"
-            .to_owned(),
-        _in_use => format!(
-            "gain {overlap_bytes} B per core: release the buffers in the way before this program \
-             runs, keep them in DRAM, or make the operation's blocks smaller"
+        )],
+        StorageLimit::CapturedDram => vec![
+            "open the device with a trace_region_size, so that traces have memory of their own"
+                .to_owned(),
+        ],
+        _in_use => way_out(
+            &moment.caller,
+            overlap_bytes,
+            in_the_way.unwrap_or_default(),
         ),
     }
+}
+
+/// What to do about buffers in the way; not known which they are, there may be several.
+fn way_out(caller: &Caller, overlap_bytes: u64, in_the_way: &[InTheWay]) -> Vec<String> {
+    let own = in_the_way.iter().filter(|each| each.block.owner.of_call);
+    let own = own.count() as u64;
+    let others = in_the_way.len() as u64 - own;
+    let gain = format!("gain {overlap_bytes} B per core");
+    if own == 0 {
+        let unless = words::unless(caller, 2);
+        return vec![format!(
+            "{gain}: release the buffers in the way before this program runs, {unless}, keep them \
+             in DRAM, or make the operation's blocks smaller"
+        )];
+    }
+    let mut advice = vec![format!(
+        "{gain}: this call placed {} in the way itself, for its output or on the way to it. Have it \
+         put its output in DRAM, give it less at once, or make the operation's blocks smaller",
+        words::buffers(own)
+    )];
+    if others > 0 {
+        let (which, them) = match others {
+            1 => ("buffer".to_owned(), "it"),
+            several => (words::buffers(several), "them"),
+        };
+        advice.push(format!(
+            "the other {which} in the way: release {them} before this program runs, {}, or keep \
+             {them} in DRAM",
+            words::unless(caller, others),
+        ));
+    }
+    advice
 }

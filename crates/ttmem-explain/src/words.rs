@@ -76,6 +76,16 @@ pub(crate) fn banks(banks: Option<u32>) -> String {
     }
 }
 
+/// When buffers cannot be released: what the call needs is not known, only what it placed.
+pub(crate) fn unless(caller: &Caller, number: u64) -> String {
+    let them = if number == 1 { "it" } else { "them" };
+    if caller.is_call_known {
+        format!("unless this call uses {them}")
+    } else {
+        format!("unless this call made or uses {them}")
+    }
+}
+
 pub(crate) fn buffers(number: u64) -> String {
     format!("{number} buffer{}", if number == 1 { "" } else { "s" })
 }

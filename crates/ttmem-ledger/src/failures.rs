@@ -35,7 +35,12 @@ pub struct MomentBlock {
     pub time: u64,
     /// The text of its operation, with the Python stack that is behind it.
     pub origin: Option<Arc<str>>,
+    pub of_call: OfCall,
 }
+
+/// Whether the call that failed had placed a block itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfCall(pub bool);
 
 const _: () = assert!(size_of::<MomentBlock>() <= 48);
 
@@ -70,6 +75,12 @@ pub struct FailureMoment {
 }
 
 impl FailureMoment {
+    /// Whether it is known which blocks the call that failed had placed itself.
+    #[must_use]
+    pub fn is_call_known(&self) -> bool {
+        call_first(&self.event).is_some()
+    }
+
     /// Leaves out what names its process and its lines.
     pub(crate) fn hide_names(&mut self) {
         self.identity.hide_names();
@@ -137,10 +148,12 @@ impl Failures {
     }
 
     /// Keeps the moment of a failure that was just applied.
+    ///
+    /// A program that tries again has placed other buffers by then, with the same figures.
     pub(crate) fn keep(&mut self, process: &mut Process, known: &[Device], event: &Event) {
         if let Some(last) = self.kept.back_mut()
             && last.identity == process.facts.identity
-            && last.event == event.kind
+            && without_call(last.event) == without_call(event.kind)
             && last.origin == origin(&process.account, &event.kind)
         {
             // Its time stays that of its blocks.
@@ -163,6 +176,32 @@ impl Failures {
             }
         }
     }
+}
+
+/// The lower half of the first buffer id of the call that failed, if that is known.
+fn call_first(event: &EventKind) -> Option<u32> {
+    match *event {
+        EventKind::AllocationFailed { call_first, .. } | EventKind::Clashed { call_first, .. } => {
+            (call_first != 0).then_some(call_first)
+        }
+        _no_failure => None,
+    }
+}
+
+/// The event of a failure without what differs from call to call.
+fn without_call(mut event: EventKind) -> EventKind {
+    if let EventKind::AllocationFailed { call_first, .. } | EventKind::Clashed { call_first, .. } =
+        &mut event
+    {
+        *call_first = 0;
+    }
+    event
+}
+
+/// Whether a buffer is not older than the first one of a call. Ids grow; their halves begin anew.
+fn is_of_call(id: u64, first: u32) -> bool {
+    let half = u32::try_from(id & u64::from(u32::MAX)).unwrap_or(0);
+    half.wrapping_sub(first).cast_signed() >= 0
 }
 
 fn count(moment: &FailureMoment) -> usize {
@@ -256,14 +295,32 @@ fn blocks(
         // Buffers of single cores are in the way of all others, which take every bank.
         _refused => row.cores_id == CoresId::NONE || class == Class::L1,
     };
+    let first = call_first(event);
     let rows = account.allocator_rows(mesh, class).filter(matters);
     let blocks = rows.map(|row| MomentBlock {
         address: row.address,
         per_bank_bytes: row.per_bank_bytes,
         time: row.time,
         origin: text(account, row.operation),
+        of_call: OfCall(first.is_some_and(|first| is_of_call(row.id, first))),
     });
     let blocks = blocks.collect();
     process.copied_blocks = copied;
     Some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_call;
+
+    #[test]
+    fn buffers_of_a_call_are_those_from_its_first_on() {
+        for from in [0, (1 << 32) - 3, 7 << 32] {
+            let first = u32::try_from((from + 5) & u64::from(u32::MAX)).unwrap();
+            let of_call = [4, 5, 6].map(|id| is_of_call(from + id, first));
+            assert_eq!(of_call, [false, true, true], "{from}");
+            // Parts of a buffer have its id in their lower half.
+            assert!(is_of_call(from + 5 + (3 << 40), first));
+        }
+    }
 }

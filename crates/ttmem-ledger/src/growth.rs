@@ -19,7 +19,7 @@ pub(crate) const MAX_NAMES: usize = 8;
 /// Users whose marks are kept apart.
 pub(crate) const MAX_USERS: usize = 16;
 
-const ROOT: u32 = 0;
+pub(crate) const ROOT: u32 = 0;
 
 /// Marks that make a series.
 const MIN_STEPS: u64 = 3;
@@ -155,6 +155,18 @@ impl Series {
         self.all.count == 0
     }
 
+    /// The same without the names of marks: those of one name are still counted together.
+    pub(crate) fn without_names(&self) -> Self {
+        let named = self.named.iter().map(|steps| Steps {
+            name: None,
+            ..steps.clone()
+        });
+        Self {
+            named: named.collect(),
+            ..self.clone()
+        }
+    }
+
     /// This series, or another one if it has no marks.
     #[must_use]
     pub fn or<'s>(self: &'s Arc<Self>, other: &'s Arc<Self>) -> &'s Arc<Self> {
@@ -184,6 +196,22 @@ impl ReaderSeries {
         let series = self.by_user.entry(user);
         let series = series.or_insert_with(|| Arc::new(Series::of_readers()));
         Arc::make_mut(series).push(time, name, number);
+    }
+
+    /// The same with the names of those users' marks whose names are shown.
+    pub(crate) fn with_names_of(&self, is_shown: impl Fn(u32) -> bool) -> Self {
+        let by_user = self.by_user.iter().map(|(user, series)| {
+            let shown = if is_shown(*user) {
+                Arc::clone(series)
+            } else {
+                Arc::new(series.without_names())
+            };
+            (*user, shown)
+        });
+        Self {
+            by_user: by_user.collect(),
+            none: Arc::clone(&self.none),
+        }
     }
 
     /// Those that count for a user's processes: its own, or else those of root, as which the server's

@@ -297,12 +297,14 @@ impl Ledger {
     /// Devices are described by a process that uses them, as it knows them.
     pub(crate) fn describe_devices(&mut self, mut undescribed: HashSet<u32>) {
         for (index, process) in (0..).zip(&self.processes) {
+            self.work += 1;
             let Some(process) = process.as_ref() else {
                 continue;
             };
             if undescribed.is_empty() {
                 return;
             }
+            self.work += process.devices.len() as u64;
             let account = &process.account;
             let held = (0..).zip(&account.facts().devices);
             for (number, (slot, held)) in process.devices.iter().zip(held) {
@@ -325,9 +327,14 @@ impl Ledger {
     /// Charges others with so many devices that a process was charged with and they still use.
     fn transfer_devices(&mut self, from: Holder, mut count: usize) {
         for (index, process) in (0..).zip(&self.processes) {
-            let Some(process) = process.as_ref().filter(|_process| count > 0) else {
+            if count == 0 {
+                return;
+            }
+            self.work += 1;
+            let Some(process) = process.as_ref() else {
                 continue;
             };
+            self.work += process.devices.len() as u64;
             let to = process.holder(index);
             for device in &process.devices {
                 count -= usize::from(self.table.transfer(*device, from, to));

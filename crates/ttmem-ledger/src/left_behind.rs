@@ -38,7 +38,7 @@ pub struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// The same without operations and call stacks.
+    /// The same without operations, call stacks and names of marks.
     pub(crate) fn without_names(&self) -> Self {
         let groups = self.groups.iter().map(|group| LeftGroup {
             operation: None,
@@ -46,7 +46,7 @@ impl LeftBehind {
             ..group.clone()
         });
         Self {
-            series: Arc::clone(&self.series),
+            series: Arc::new(self.series.without_names()),
             groups: groups.collect(),
         }
     }
@@ -84,6 +84,14 @@ impl LeftBuffers {
             most_groups: usize::MAX,
             steps_left: usize::MAX,
             ..Self::new(series)
+        }
+    }
+
+    /// The same without the names of marks; operations are ids here.
+    pub(crate) fn without_names(&self) -> Self {
+        Self {
+            series: Arc::new(self.series.without_names()),
+            ..self.clone()
         }
     }
 

@@ -18,13 +18,18 @@ use crate::view::DepartedView;
 use parts::{SavedDevice, SavedProcess};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use ttmem_account::budget::{Budget, OverBudget, Turn, TurnEnd};
 use ttmem_account::state::SlotRoom;
-use ttmem_account::state::codec::{Codec, Out, Reader, fingerprint_of};
+use ttmem_account::state::codec::{Codec, Out, Reader, Room, fingerprint_of};
 use ttmem_account::{Account, Anomalies, ChipKey, Marks, Totals};
 
 /// Texts and slots of processes in a state. Each is a byte in a file that is packed well, and much more in memory.
 const MAX_TEXTS: u64 = 1 << 22;
 pub(crate) const MAX_SLOTS: u64 = 1 << 16;
+
+/// What a text takes besides its bytes, and a process besides what it has.
+const TEXT_BYTES: usize = 64;
+const PROCESS_BYTES: usize = 2 * size_of::<Option<Process>>();
 
 /// Bytes that are no state of a ledger of this layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,9 +38,22 @@ pub enum LoadError {
     Layout,
     #[error("the state of the ledger breaks off or has an impossible {0}")]
     Invalid(&'static str),
+    #[error("the state of the ledger {0}")]
+    OverBudget(OverBudget),
+    #[error("the reader has gone")]
+    Gone,
 }
 
 use LoadError::Invalid;
+
+impl From<TurnEnd> for LoadError {
+    fn from(end: TurnEnd) -> Self {
+        match end {
+            TurnEnd::OverBudget(over) => Self::OverBudget(over),
+            TurnEnd::Gone => Self::Gone,
+        }
+    }
+}
 
 /// What a ledger has besides devices and processes.
 #[derive(Debug)]
@@ -57,6 +75,9 @@ ttmem_account::codec! { describe_rest:
 
 /// The fingerprint of the first layout, which had no counts and no labels.
 const FIRST_FINGERPRINT: u64 = 0xc0db_a6eb_0fb8_2ceb;
+
+/// That of the second layout, in which failures did not say which blocks were of the call that failed.
+const SECOND_FINGERPRINT: u64 = 0x6c76_acab_10c8_af2c;
 
 /// A fingerprint of the layout: two builds that agree on it agree on every byte.
 #[must_use]
@@ -121,6 +142,19 @@ impl Ledger {
         Self::load_renamed(bytes, limits, |text| Arc::from(text))
     }
 
+    /// The same, if what it takes is within a budget.
+    ///
+    /// # Errors
+    /// As [`Ledger::load`], or when it needs more, or its reader has gone.
+    pub fn load_within(
+        bytes: &[u8],
+        limits: Limits,
+        (budget, turn): (&Budget, &Turn),
+    ) -> Result<Self, LoadError> {
+        let room = Room::of(budget.charge(), turn.clone());
+        Self::load_with(bytes, limits, room, &mut |text| Arc::from(text))
+    }
+
     /// The same with every text replaced by another.
     ///
     /// # Errors
@@ -130,21 +164,39 @@ impl Ledger {
         limits: Limits,
         mut rename: impl FnMut(&str) -> Arc<str>,
     ) -> Result<Self, LoadError> {
+        Self::load_with(bytes, limits, Room::default(), &mut rename)
+    }
+
+    fn load_with(
+        bytes: &[u8],
+        limits: Limits,
+        mut room: Room,
+        rename: &mut dyn FnMut(&str) -> Arc<str>,
+    ) -> Result<Self, LoadError> {
         let mut head = Reader::new(bytes, &[]);
         let layout = head.get::<u64>();
         let is_first_layout = layout == Some(FIRST_FINGERPRINT);
-        if !is_first_layout && layout != Some(fingerprint()) {
+        let has_calls = layout == Some(fingerprint());
+        if !has_calls && !is_first_layout && layout != Some(SECOND_FINGERPRINT) {
             return Err(LoadError::Layout);
         }
         let mut texts = Vec::new();
         let count = head.get::<u64>().filter(|count| *count <= MAX_TEXTS);
         for _text in 0..count.ok_or(Invalid("list of texts"))? {
             let text = get_text(&mut head).ok_or(Invalid("text"))?;
+            let drawn = room.draw(text.len() + TEXT_BYTES);
+            if drawn.is_none() {
+                return Err(room.over().map_or(Invalid("text"), LoadError::from));
+            }
             texts.push(rename(text));
         }
         let mut read = Reader::new(head.bytes, &texts);
         read.is_first_layout = is_first_layout;
-        Self::load_body(&mut read, limits, &mut rename)
+        read.has_calls = has_calls;
+        read.room = room;
+        let loaded = Self::load_body(&mut read, limits, rename);
+        // What was too large may look like anything.
+        read.room.over().map_or(loaded, |over| Err(over.into()))
     }
 
     fn load_body(
@@ -159,10 +211,13 @@ impl Ledger {
         let mut room = SlotRoom::default();
         for _process in 0..count {
             let is_there = read.get::<bool>().ok_or(Invalid("process"))?;
+            let drawn = read.room.draw(PROCESS_BYTES);
+            drawn.ok_or(Invalid("list of processes"))?;
             let process = is_there.then(|| {
                 let saved: SavedProcess = read.get()?;
                 let limits = &ledger.limits.account;
                 let account = Account::load_whole(read, limits, &mut room, rename)?;
+                ledger.work += account.work();
                 saved.into_process(account)
             });
             let process = match process {

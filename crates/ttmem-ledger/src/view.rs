@@ -55,7 +55,11 @@ impl<T> Table<T> {
     }
 
     pub(crate) fn shared(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.rows.iter().map(|(_number, row)| row)
+        self.numbered().map(|(_number, row)| row)
+    }
+
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
+        self.rows.iter()
     }
 }
 

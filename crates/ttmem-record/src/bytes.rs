@@ -2,7 +2,12 @@
 //!
 //! Numbers are in groups of seven bits, the lowest first; what may be missing has a byte before it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
+use ttmem_account::state::codec::Room;
+
+/// What a shared text takes besides its bytes.
+const TEXT_BYTES: usize = 48;
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     loop {
@@ -34,11 +39,41 @@ pub(crate) fn put_optional<T>(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     pub(crate) rest: &'a [u8],
+    /// Whatever is made of the bytes is drawn here.
+    room: Option<&'a RefCell<Room>>,
 }
 
 impl<'a> Cursor<'a> {
+    #[cfg(test)]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self {
+            rest: bytes,
+            room: None,
+        }
+    }
+
+    /// Reads bytes that may come to so much.
+    pub(crate) fn within(bytes: &'a [u8], room: &'a RefCell<Room>) -> Self {
+        Self {
+            rest: bytes,
+            room: Some(room),
+        }
+    }
+
+    /// Reads other bytes in the same room.
+    pub(crate) fn part(&self, bytes: &'a [u8]) -> Self {
+        Self {
+            rest: bytes,
+            ..*self
+        }
+    }
+
+    /// Draws memory before it is reserved; none if there is no more.
+    pub(crate) fn draw(&self, bytes: usize) -> Option<()> {
+        match self.room {
+            Some(room) => room.borrow_mut().draw(bytes),
+            None => Some(()),
+        }
     }
 
     pub(crate) fn byte(&mut self) -> Option<u8> {
@@ -77,7 +112,9 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Option<Arc<str>> {
-        Some(Arc::from(std::str::from_utf8(self.bytes()?).ok()?))
+        let text = std::str::from_utf8(self.bytes()?).ok()?;
+        self.draw(text.len() + TEXT_BYTES)?;
+        Some(Arc::from(text))
     }
 
     pub(crate) fn flag(&mut self) -> Option<bool> {
@@ -112,6 +149,8 @@ impl<'a> Cursor<'a> {
         }
         let mut list = Vec::new();
         for _item in 0..count {
+            // A list that grows has room for twice as many.
+            self.draw(2 * size_of::<T>())?;
             list.push(get(self)?);
         }
         Some(list)

@@ -11,7 +11,7 @@ use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter};
 use ttmem_event::{Class, CoreSet, Definition, Event, Source};
 use ttmem_ledger::{
-    Anomaly, Capacity, ComputeL1, Departure, DeviceFacts, IncompleteReason, Labels,
+    Anomaly, Capacity, ComputeL1, Departure, DeviceFacts, IncompleteReason, Labels, MAX_LABELS,
     ProcessIdentity, ProcessState, Resync,
 };
 
@@ -228,9 +228,12 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
                 unix_nanos: cursor.number()?,
                 nanos_per_tick_q32: cursor.number()?,
             };
+            let definitions = get_definitions(cursor)?;
+            let state = cursor.bytes()?;
+            cursor.draw(state.len())?;
             let resync = Resync {
-                definitions: get_definitions(cursor)?,
-                state: cursor.bytes()?.to_vec(),
+                definitions,
+                state: state.to_vec(),
                 clock,
                 lost_events,
                 elided_events,
@@ -253,7 +256,10 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
         },
         SET_LABELS => {
             let process = cursor.small()?;
-            let labels = cursor.list(|cursor| Some((cursor.text()?, cursor.text()?)))?;
+            // A writer has no more than can be kept.
+            let labels = cursor.list_up_to(MAX_LABELS as u64, |cursor| {
+                Some((cursor.text()?, cursor.text()?))
+            })?;
             let labels = labels.iter().map(|(key, value)| (&**key, &**value));
             Input::SetLabels {
                 process,
@@ -275,6 +281,11 @@ pub(crate) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
+    /// What so many events take: as records, in columns, and decoded.
+    pub(crate) fn room_for(events: usize) -> usize {
+        events * (EVENT_BYTES + size_of::<Event>() + 24)
+    }
+
     pub(crate) fn new(records: &'a [Record]) -> Self {
         Self {
             records: records.iter(),
@@ -310,9 +321,18 @@ fn put_definitions(out: &mut Vec<u8>, definitions: &[Definition]) {
 
 /// Definitions; one that cannot be read ends them, as on the wire.
 fn get_definitions(cursor: &mut Cursor<'_>) -> Option<Vec<Definition>> {
-    DefinitionIter::new(cursor.bytes()?)
-        .collect::<Result<_, _>>()
-        .ok()
+    let mut definitions = Vec::new();
+    for definition in DefinitionIter::new(cursor.bytes()?) {
+        let definition = definition.ok()?;
+        let inside = match &definition {
+            Definition::Text { text, .. } => text.len(),
+            Definition::Mesh(mesh) => size_of_val(&mesh.devices[..]),
+            Definition::Cores { .. } | Definition::Device(_) => 0,
+        };
+        cursor.draw(2 * size_of::<Definition>() + inside)?;
+        definitions.push(definition);
+    }
+    Some(definitions)
 }
 
 fn put_identity(out: &mut Vec<u8>, identity: &ProcessIdentity) {

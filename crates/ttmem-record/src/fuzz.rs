@@ -1,10 +1,14 @@
-//! The check of the fuzz target `recording`, and its kept inputs as an ordinary test.
+//! The checks of the fuzz targets `recording` and `recording_budget`, and their kept inputs as ordinary tests.
+
+mod counted;
 
 use crate::blocks::Blocks;
 use crate::format::{BlockHeader, BlockKind, FileHeader};
+use crate::hostile;
 use crate::player::{Player, Until};
-use crate::recording::Recording;
+use crate::recording::{OpenError, ReadError, Recording};
 use std::io::Cursor;
+use ttmem_account::budget::{BASE_BYTES, BYTES_PER_STORED_BYTE, Turn};
 use ttmem_ledger::{Departure, Ledger, Limits, state_fingerprint};
 
 /// Reads an input in one of three ways and plays what comes of it.
@@ -97,8 +101,175 @@ fn check_state(body: &[u8]) {
     assert!(Ledger::load(&again, Limits::default()).is_ok());
 }
 
+/// Makes a hostile recording of an input, as [`hostile`] does, and reads it in every way.
+///
+/// # Panics
+/// When that takes more memory or work than its stored bytes may.
+pub fn check_budget(steps: &[u8]) {
+    checked(&hostile::recording(steps));
+}
+
+fn checked(file: &[u8]) -> Cost {
+    let cost = cost_of(file);
+    let most = BASE_BYTES + BYTES_PER_STORED_BYTE * file.len() as u64;
+    assert!(cost.bytes <= most, "{cost:?} for {} bytes", file.len());
+    cost
+}
+
+/// What reading a file took.
+#[derive(Debug, Default)]
+struct Cost {
+    /// At most at a time, by the allocator.
+    bytes: u64,
+    /// The most work of a question.
+    work: u64,
+    /// Whether anything was refused.
+    is_refused: bool,
+}
+
+/// Opens a file, goes to instants of it, takes views and plays it.
+fn cost_of(file: &[u8]) -> Cost {
+    let mut cost = Cost::default();
+    let (played, bytes) = counted::measured(|| {
+        let recording = Recording::open(Cursor::new(file))?;
+        cost.work = recording.turn.spent();
+        let mut player = Player::new(recording)?;
+        let (from, to) = (player.time(), player.recording().summary().to);
+        let mut question = |ask: &mut dyn FnMut(&mut Player<_>) -> Result<(), ReadError>| {
+            let stored = file.len() as u64;
+            let _before = player.begin_turn(Turn::new(stored, None));
+            let answered = ask(&mut player);
+            let turn = player.turn();
+            cost.work = cost.work.max(turn.spent());
+            // One step may be beyond: an event, a state, a look at the whole ledger.
+            assert!(turn.spent() <= turn.most() * 2, "{turn:?}");
+            match answered {
+                Err(ReadError::OverBudget(_)) => {
+                    cost.is_refused = true;
+                    Ok(())
+                }
+                Err(ReadError::Damaged(_)) | Ok(()) => Ok(()),
+                Err(other) => Err(other),
+            }
+        };
+        question(&mut |player| player.play(Until::End, |_, _, _| {}))?;
+        for time in [from, from.midpoint(to), to] {
+            question(&mut |player| player.seek(time))?;
+            question(&mut |player| {
+                let _charge = player.charge_of_view()?;
+                drop(player.view());
+                Ok(())
+            })?;
+        }
+        Ok::<_, OpenError>(())
+    });
+    cost.bytes = bytes;
+    cost.is_refused |= matches!(played, Err(OpenError::OverBudget(_)));
+    cost
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    /// A step of [`hostile::recording`]: its kind, its count and one more byte.
+    type Step = (u8, u16, u8);
+
+    /// A file of some steps, and the cost of reading it.
+    fn cost(steps: &[Step]) -> (usize, Cost) {
+        let bytes = steps.iter().flat_map(|(what, count, own)| {
+            let [low, high] = count.to_le_bytes();
+            [*what, low, high, *own]
+        });
+        let bytes: Vec<u8> = bytes.collect();
+        let file = hostile::recording(&bytes);
+        (file.len(), checked(&file))
+    }
+
+    #[test]
+    fn hostile_recordings_stay_within_their_budget() {
+        const WORLD: Step = (3, 255, 0);
+        let cases: &[(&str, &[Step])] = &[
+            ("joins", &[(0, 65_535, 0)]),
+            ("labels", &[(0, 1, 0), (1, 65_535, 0)]),
+            ("texts", &[(0, 1, 0), (2, 4095, 255)]),
+            ("meshes of 256 devices", &[(0, 1, 0), WORLD]),
+            (
+                "a buffer for each of many processes",
+                &[(0, 8000, 0), WORLD, (4, 65_535, 1)],
+            ),
+            (
+                "buffers",
+                &[(0, 1, 0), WORLD, (4, 65_535, 1), (4, 65_535, 1)],
+            ),
+            ("departures", &[(0, 4000, 0), (6, 65_535, 0)]),
+            ("marks", &[(0, 4000, 0), WORLD, (7, 4095, 0)]),
+            ("states of processes", &[(9, 4095, 7), (9, 4095, 7)]),
+            ("notes", &[(10, 65_535, 0), (10, 65_535, 0)]),
+            ("zeros", &[(11, 65_535, 0)]),
+            ("a state of texts", &[(12, 65_535, 0)]),
+            (
+                "an index of what is not there",
+                &[(0, 5, 0), (13, 65_535, 64)],
+            ),
+            ("core sets", &[(0, 1, 0), (14, 65_535, 9)]),
+        ];
+        println!("file, stored bytes, peak bytes, work units, refused");
+        for (name, steps) in cases {
+            let (stored, cost) = cost(steps);
+            let Cost {
+                bytes,
+                work,
+                is_refused,
+            } = cost;
+            println!("{name}, {stored}, {bytes}, {work}, {is_refused}");
+        }
+    }
+
+    /// Every event of some kinds on a mesh of many devices, by a process that has all it can refer to.
+    #[test]
+    fn every_kind_of_event_stays_within_the_budget() {
+        for kind in 1..48 {
+            cost(&[
+                (0, 1, 0),
+                (3, 31, 0),
+                (4, 3000, kind),
+                (5, 300, kind),
+                (4, 300, 1),
+            ]);
+        }
+    }
+
+    #[test]
+    fn kept_steps_pass() {
+        let corpus = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../fuzz/corpus/recording_budget"
+        );
+        let mut count = 0;
+        for entry in std::fs::read_dir(corpus).expect("the corpus is there") {
+            let path = entry.expect("a file").path();
+            check_budget(&std::fs::read(path).expect("can be read"));
+            count += 1;
+        }
+        assert!(count > 0);
+    }
+
+    /// A wrong index in front of whole blocks.
+    #[test]
+    fn a_wrong_index_hides_no_block() {
+        let whole = hostile::recording(&[0, 5, 0, 0, 8, 0, 0, 0]);
+        let known = Recording::open(Cursor::new(&whole)).expect("a whole file");
+        let wrong = hostile::recording(&[0, 5, 0, 0, 8, 0, 0, 0, 13, 1, 0, 64]);
+        let found = Recording::open(Cursor::new(&wrong)).expect("its blocks are whole");
+        assert_eq!(found.index().blocks, known.index().blocks);
+        let mut player = Player::new(found).expect("it has a state");
+        player
+            .play(Until::End, |_, _, _| {})
+            .expect("all of it can be read");
+        assert_eq!(player.ledger().process_slots().count(), 5);
+    }
+
     #[test]
     fn kept_inputs_pass() {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording");

@@ -1,10 +1,10 @@
 //! Where the blocks of a recording are.
 
 use crate::bytes::{Cursor, put_number};
-use crate::format::{BlockHeader, BlockKind};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
 
 /// A block and where it begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockPlace {
     pub(crate) offset: u64,
     pub(crate) header: BlockHeader,
@@ -23,7 +23,7 @@ impl Index {
         }
     }
 
-    /// The number of the last state at or before a place in the order, given by `is_before`.
+    /// The numbers of the states at or before a place in the order, given by `is_before`, the last first.
     pub(crate) fn states_before(
         &self,
         is_before: impl Fn(&BlockHeader) -> bool,
@@ -46,13 +46,17 @@ impl Index {
         }
     }
 
-    /// Reads an index; none if it is out of order, which no writer's is.
-    pub(crate) fn get(cursor: &mut Cursor<'_>) -> Option<Self> {
+    /// Reads an index of what lies in front of an offset; none if it is out of order or has more, which no
+    /// writer's does.
+    pub(crate) fn get(cursor: &mut Cursor<'_>, end: u64) -> Option<Self> {
         let mut offset = 0_u64;
-        let blocks = cursor.list(|cursor| {
+        let most = end / BLOCK_HEADER_BYTES as u64;
+        let blocks = cursor.list_up_to(most, |cursor| {
             offset = offset.checked_add(cursor.number()?)?;
-            let header = BlockHeader::decode(cursor.take(64)?.try_into().ok()?)?;
-            Some(BlockPlace { offset, header })
+            let header = cursor.take(BLOCK_HEADER_BYTES)?;
+            let header = BlockHeader::decode(header.try_into().ok()?)?;
+            let behind = offset.checked_add(header.bytes())?;
+            (behind <= end).then_some(BlockPlace { offset, header })
         })?;
         let in_order = blocks.windows(2).all(|pair| follows(&pair[0], &pair[1]));
         in_order.then_some(Self { blocks })

@@ -16,6 +16,9 @@ mod columns;
 mod format;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod growth;
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub mod hostile;
 mod index;
 mod input;
 mod notes;
@@ -29,5 +32,6 @@ pub use format::{OLDEST_VERSION, VERSION, is_recording};
 pub use input::{Batch, Input};
 pub use notes::{FailureNote, GapNote, MarkNote, PeakNote, Summary};
 pub use player::{Follow, Played, Player, Until};
-pub use recording::{Damage, OpenError, ReadError, Recording, StatePlace};
+pub use recording::{Contents, Damage, OpenError, ReadError, Recording, StatePlace};
+pub use ttmem_account::budget::{Budget, Charge, OverBudget, Turn, TurnEnd};
 pub use writer::{Finished, WriteError, Writer, WriterOptions};

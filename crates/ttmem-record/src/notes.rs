@@ -17,6 +17,9 @@ const MAX_DEVICES: usize = 256;
 const MAX_NAME_BYTES: usize = 1024;
 const MAX_PEAKS: usize = 1 << 14;
 
+/// Peaks that are put into their places one by one.
+const FEW_PEAKS: usize = 16;
+
 /// A mark, of a process or of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkNote {
@@ -156,7 +159,21 @@ impl Summary {
         let failures = later.failures.into_iter();
         failures.for_each(|failure| self.add_failure(failure));
         later.gaps.into_iter().for_each(|gap| self.add_gap(gap));
-        later.peaks.into_iter().for_each(|peak| self.set_peak(peak));
+        self.merge_peaks(later.peaks);
+    }
+
+    /// Takes over peaks that are in the order of their places; of one place, the later counts.
+    fn merge_peaks(&mut self, later: Vec<PeakNote>) {
+        if later.len() <= FEW_PEAKS {
+            return later.into_iter().for_each(|peak| self.set_peak(peak));
+        }
+        // Many are not put into their places one by one: each would move all behind it.
+        let mut all = later;
+        all.append(&mut self.peaks);
+        all.sort_by_key(place);
+        all.dedup_by_key(|peak| place(peak));
+        all.truncate(MAX_PEAKS);
+        self.peaks = all;
     }
 
     pub(crate) fn has_notes(&self) -> bool {

@@ -1,10 +1,13 @@
 //! A ledger at an instant of a recording.
 
 use crate::format::BlockKind;
+use crate::growth::{Before, Growth, copy_of};
 use crate::input::Input;
 use crate::recording::{Entries, ReadError, Recording};
 use crate::writer::instant;
 use std::io::{Read, Seek};
+use std::sync::Arc;
+use ttmem_account::budget::{Charge, OverBudget, Turn};
 use ttmem_event::Event;
 use ttmem_ledger::{Anomaly, Effect, Ledger, View};
 
@@ -55,6 +58,16 @@ pub trait Follow {
 
     /// Something was applied at an instant.
     fn after(&mut self, ledger: &Ledger, time: u64, played: Played<'_>);
+
+    /// Work units since this was last asked: they count as the player's own.
+    fn take_work(&mut self) -> u64 {
+        0
+    }
+
+    /// Whether it needs more memory than there is.
+    fn over_budget(&self) -> Option<OverBudget> {
+        None
+    }
 }
 
 impl<F: FnMut(&Ledger, u64, Played<'_>)> Follow for F {
@@ -76,6 +89,7 @@ pub struct Player<R> {
     entry: usize,
     event: usize,
     now: u64,
+    growth: Growth,
 }
 
 impl<R: Read + Seek> Player<R> {
@@ -85,8 +99,11 @@ impl<R: Read + Seek> Player<R> {
     /// When its first state cannot be read.
     pub fn new(mut recording: Recording<R>) -> Result<Self, ReadError> {
         let ledger = recording.state(0)?;
-        let now = recording.index.blocks[0].header.last_time;
+        let mut growth = Growth::new(recording.budget().charge());
+        growth.measure(&ledger, &mut recording.turn)?;
+        let now = recording.index().blocks[0].header.last_time;
         Ok(Self {
+            growth,
             recording,
             ledger,
             block: 1,
@@ -118,6 +135,38 @@ impl<R: Read + Seek> Player<R> {
         self.ledger.view()
     }
 
+    /// Draws what a view of it takes once the ledger is another one.
+    ///
+    /// # Errors
+    /// When the budget does not have that much.
+    pub fn charge_of_view(&self) -> Result<Charge, OverBudget> {
+        copy_of(&self.growth)
+    }
+
+    /// Begins to answer another question: see [`Recording::begin_turn`].
+    pub fn begin_turn(&mut self, turn: Turn) -> Turn {
+        self.recording.begin_turn(turn)
+    }
+
+    #[must_use]
+    pub fn turn(&self) -> &Turn {
+        &self.recording.turn
+    }
+
+    /// What its ledger takes.
+    #[must_use]
+    pub fn ledger_bytes(&self) -> u64 {
+        self.growth.bytes()
+    }
+
+    /// Counts work that is done with the ledger.
+    ///
+    /// # Errors
+    /// When there is no more for this turn, or its reader has gone.
+    pub fn spend(&mut self, units: u64) -> Result<(), ReadError> {
+        Ok(self.recording.turn.spend(units)?)
+    }
+
     /// Goes to an instant: everything that happened at it or before is applied, nothing after it.
     ///
     /// # Errors
@@ -135,14 +184,39 @@ impl<R: Read + Seek> Player<R> {
     }
 
     fn go(&mut self, until: Until) -> Result<(), ReadError> {
-        let from = self.state_before(until)?;
+        let from = match self.state_before(until) {
+            Err(ReadError::OverBudget(_)) if self.ledger.events() > 0 || self.block > 0 => {
+                // There may be room for it without the ledger at hand.
+                self.forget();
+                self.state_before(until)?
+            }
+            found => found?,
+        };
         if let Some((number, ledger)) = from {
-            self.ledger = ledger;
-            self.now = self.recording.index.blocks[number].header.last_time;
+            self.replace(ledger)?;
+            self.now = self.recording.index().blocks[number].header.last_time;
             (self.block, self.entry, self.event) = (number + 1, 0, 0);
             self.entries = None;
         }
         self.play(until, |_ledger, _time, _played| {})
+    }
+
+    /// Stands in front of the first state, without a ledger.
+    fn forget(&mut self) {
+        self.ledger = Ledger::default();
+        self.growth.clear();
+        (self.block, self.entry, self.event, self.now) = (0, 0, 0, 0);
+        self.entries = None;
+    }
+
+    /// Goes on from another ledger.
+    fn replace(&mut self, ledger: Ledger) -> Result<(), ReadError> {
+        self.ledger = ledger;
+        let measured = self.growth.measure(&self.ledger, &mut self.recording.turn);
+        if measured.is_err() {
+            self.forget();
+        }
+        Ok(measured?)
     }
 
     /// Whether an instant is reached by going on from here, without another state.
@@ -150,7 +224,7 @@ impl<R: Read + Seek> Player<R> {
     pub fn is_near(&self, time: u64) -> bool {
         let mut states = self
             .recording
-            .index
+            .index()
             .states_before(|header| header.last_time <= time);
         time >= self.now && states.next().is_none_or(|number| number < self.block)
     }
@@ -162,17 +236,15 @@ impl<R: Read + Seek> Player<R> {
             Until::Event(number) => number >= self.ledger.events(),
             Until::End => true,
         };
-        let candidates: Vec<usize> = self
-            .recording
-            .index
-            .states_before(|header| match until {
-                Until::Time(time) | Until::First { time, .. } => header.last_time <= time,
-                Until::Event(number) => header.first_event <= number,
-                Until::End => true,
-            })
-            .collect();
+        let contents = Arc::clone(self.recording.contents());
+        let candidates = contents.index.states_before(|header| match until {
+            Until::Time(time) | Until::First { time, .. } => header.last_time <= time,
+            Until::Event(number) => header.first_event <= number,
+            Until::End => true,
+        });
         let mut first_damage = None;
         for number in candidates {
+            self.recording.turn.spend(1)?;
             if is_ahead && number < self.block {
                 return Ok(None);
             }
@@ -237,15 +309,17 @@ impl<R: Read + Seek> Player<R> {
         mut goes_on: impl FnMut(&Ledger, u64) -> bool,
         follower: &mut impl Follow,
     ) -> Result<(), ReadError> {
-        while let Some(block) = self.recording.index.blocks.get(self.block).copied() {
+        while let Some(block) = self.recording.index().blocks.get(self.block).copied() {
             if block.header.kind == BlockKind::State {
                 if block.header.is_start {
                     let time = block.header.last_time;
                     if !goes_on(&self.ledger, time) {
                         return Ok(());
                     }
-                    self.ledger = self.recording.state(self.block)?;
-                    self.now = time;
+                    let ledger = self.recording.state(self.block)?;
+                    let block = self.block;
+                    self.replace(ledger)?;
+                    (self.block, self.now) = (block, time);
                     follower.after(&self.ledger, time, Played::Start);
                 }
                 self.block += 1;
@@ -253,12 +327,19 @@ impl<R: Read + Seek> Player<R> {
             }
             let entries = match self.entries.take() {
                 Some(entries) => entries,
-                None => self.recording.entries(self.block)?,
+                None => match self.recording.entries(self.block) {
+                    Err(ReadError::OverBudget(_)) => {
+                        // What is kept for inputs to come may be what is missing.
+                        self.growth.give_up_rest();
+                        self.recording.entries(self.block)?
+                    }
+                    entries => entries?,
+                },
             };
-            let is_played = self.play_block(&entries, &mut goes_on, follower);
-            if !is_played {
+            let played = self.play_block(&entries, &mut goes_on, follower);
+            if !matches!(played, Ok(true)) {
                 self.entries = Some(entries);
-                return Ok(());
+                return played.map(drop);
             }
             (self.block, self.entry, self.event) = (self.block + 1, 0, 0);
         }
@@ -271,7 +352,7 @@ impl<R: Read + Seek> Player<R> {
         entries: &Entries,
         goes_on: &mut impl FnMut(&Ledger, u64) -> bool,
         follower: &mut F,
-    ) -> bool {
+    ) -> Result<bool, ReadError> {
         let mut effects = Vec::new();
         while let Some((time, input)) = entries.list.get(self.entry) {
             if let Input::Apply(batch) = input {
@@ -279,10 +360,11 @@ impl<R: Read + Seek> Player<R> {
                 for event in batch.events().get(self.event..).unwrap_or_default() {
                     let at = instant(self.now, event.time, *time);
                     if !goes_on(&self.ledger, at) {
-                        return false;
+                        return Ok(false);
                     }
                     effects.clear();
                     let wanted = F::WANTS_EFFECTS.then_some(&mut effects);
+                    let before = Before::of(&self.ledger, Some(process));
                     let refused = self.ledger.apply(process, event, wanted).err();
                     (self.now, self.event) = (at, self.event + 1);
                     let played = Played::Event {
@@ -293,13 +375,20 @@ impl<R: Read + Seek> Player<R> {
                         effects: &effects,
                     };
                     follower.after(&self.ledger, at, played);
+                    let of = (process, &event.kind);
+                    let turn = &mut self.recording.turn;
+                    self.growth.count_event(&self.ledger, of, before, turn)?;
+                    turn.spend(follower.take_work())?;
                 }
                 drop(self.ledger.take_newly_incomplete());
             } else {
                 let at = (*time).max(self.now);
                 if !goes_on(&self.ledger, at) {
-                    return false;
+                    return Ok(false);
                 }
+                let turn = &mut self.recording.turn;
+                self.growth.expect(&self.ledger, input, turn)?;
+                let before = Before::of(&self.ledger, input.process());
                 follower.before(&self.ledger, input);
                 effects.clear();
                 let wanted = F::WANTS_EFFECTS.then_some(&mut effects);
@@ -313,10 +402,22 @@ impl<R: Read + Seek> Player<R> {
                     _other => Played::Input(input),
                 };
                 follower.after(&self.ledger, at, played);
+                // It is applied, whatever it turns out to take.
+                (self.entry, self.event) = (self.entry + 1, 0);
+                let turn = &mut self.recording.turn;
+                self.growth.count_input(&self.ledger, input, before, turn)?;
+                turn.spend(follower.take_work())?;
+                if let Some(over) = follower.over_budget() {
+                    return Err(over.into());
+                }
+                continue;
             }
             (self.entry, self.event) = (self.entry + 1, 0);
+            if let Some(over) = follower.over_budget() {
+                return Err(over.into());
+            }
         }
-        true
+        Ok(true)
     }
 }
 

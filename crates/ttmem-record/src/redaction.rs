@@ -7,7 +7,7 @@ use crate::input::Input;
 use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_event::Definition;
-use ttmem_event::catalogue::BoardKind;
+use ttmem_event::catalogue::{BoardKind, is_device_list};
 use ttmem_ledger::{Labels, ProcessIdentity, Resync};
 
 /// Texts whose placeholders are remembered; beyond, a text that comes again gets another one.
@@ -112,8 +112,7 @@ fn placeholder_number(text: &str) -> Option<u64> {
     (number < MAX_NUMBER && number.to_string() == digits).then_some(number)
 }
 
-/// A board, a set of visible devices, or nothing.
+/// A board, a list of devices, or nothing.
 fn names_hardware(text: &str) -> bool {
-    let is_set = |byte: u8| byte.is_ascii_digit() || byte == b',';
-    BoardKind::from_name(text).is_some() || text.bytes().all(is_set)
+    BoardKind::from_name(text).is_some() || is_device_list(text)
 }

@@ -208,13 +208,11 @@ impl Dictionary {
         }
     }
 
-    /// Makes the first segment, which can then be handed over before anything is defined.
-    pub fn prepare(&self) {
-        if let Ok(mut writer) = self.writer.lock()
-            && writer.segment_count == 0
-        {
-            self.add_segment(&mut writer);
-        }
+    /// Makes the first segment, which can then be handed over before anything is defined; false when
+    /// there is no memory for it.
+    pub fn prepare(&self) -> bool {
+        let writer = self.writer.lock();
+        writer.is_ok_and(|mut writer| writer.segment_count > 0 || self.add_segment(&mut writer))
     }
 
     /// Adds a segment after the last one; false when there is no memory for it.

@@ -103,9 +103,9 @@ impl Flush {
 
     /// The flush of this number is done; the caller wakes who sleeps on [`Self::progress_word`].
     pub fn complete(&self, number: u32, has_ended: bool) {
-        // What it confirms is with the server, not in memory: nothing to order.
         let progress = (number << 1) | (u32::from(has_ended) * ENDED);
-        self.progress.store(progress, Ordering::Relaxed);
+        // SYNC(flushed): the figures of the client were stored before.
+        self.progress.store(progress, Ordering::Release);
     }
 
     /// The pump ends without having done what was asked for since.
@@ -115,7 +115,8 @@ impl Flush {
 
     /// How far the pump has come.
     pub fn progress(&self) -> Progress {
-        Progress(self.progress.load(Ordering::Relaxed))
+        // SYNC(flushed): who sees that a flush is done reads the figures as of its end.
+        Progress(self.progress.load(Ordering::Acquire))
     }
 
     /// The word that changes with [`Self::progress`], to sleep on.

@@ -29,16 +29,20 @@ pub(crate) struct Index {
     filled: AtomicUsize,
 }
 
-fn table(words: usize) -> &'static Table {
-    Box::leak(Box::new(
-        (0..words).map(|_word| AtomicU64::new(0)).collect(),
-    ))
+/// A table of so many words, if there is memory for it.
+fn table(words: usize) -> Option<&'static Table> {
+    let mut table = Vec::new();
+    table.try_reserve_exact(words).ok()?;
+    table.extend((0..words).map(|_word| AtomicU64::new(0)));
+    Some(Box::leak(Box::new(table.into_boxed_slice())))
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
         let current = Published::unset();
-        current.set(table(FIRST_WORDS));
+        if let Some(first) = table(FIRST_WORDS) {
+            current.set(first);
+        }
         Self {
             current,
             filled: AtomicUsize::new(0),
@@ -77,7 +81,10 @@ impl Index {
         if filled * 2 <= words.len() {
             return put(words, hash, word);
         }
-        let larger = table(words.len() * 2);
+        let Some(larger) = table(words.len() * 2) else {
+            // It gets slower, and what has no place in it is defined anew each time.
+            return put(words, hash, word);
+        };
         for old in words {
             let old = old.load(Ordering::Relaxed);
             if old != 0 {

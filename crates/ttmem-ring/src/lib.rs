@@ -6,7 +6,8 @@
 //! server is given at the handshake, so that it can read what a process
 //! recorded but could no longer send: that reading is [`recovery`], which works
 //! on plain bytes and believes none of them. What the threads of a process agree
-//! on is a [`page`], and what they ask the pump for a [`flush`].
+//! on is a [`page`], and what they ask the pump for a [`flush`]. The libraries that run
+//! inside other programs allocate from a [`heap`] that never ends them.
 //!
 //! Every atomic comes from [`sync`], so that the same code runs under the model
 //! checker (`cargo xtask loom`). Non-relaxed orderings carry a label,
@@ -14,6 +15,8 @@
 
 pub mod dictionary;
 pub mod flush;
+#[cfg(not(loom))]
+pub mod heap;
 mod index;
 #[cfg(not(loom))]
 pub mod memory;
@@ -26,6 +29,8 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 pub mod sync;
+#[cfg(not(loom))]
+pub mod thread_exit;
 #[cfg(not(loom))]
 pub mod uid;
 

@@ -8,6 +8,7 @@
 //! The length is fixed. What lies beyond the part that is allocated at once has
 //! addresses only: it is allocated piece by piece, and can be given back.
 
+use crate::heap::footprint::{self, Kind as Footprint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
@@ -132,6 +133,12 @@ impl Descriptor {
         let stat = rustix::fs::fstat(&*self.file).ok()?;
         ((stat.st_dev, stat.st_ino) == self.identity).then(|| self.file.as_fd())
     }
+
+    /// Its number, and the device and the inode of what it is.
+    #[must_use]
+    pub fn identity(&self) -> (i32, u64, u64) {
+        (self.file.as_raw_fd(), self.identity.0, self.identity.1)
+    }
 }
 
 impl Drop for Descriptor {
@@ -213,6 +220,19 @@ impl Memory {
 
     /// Maps memory of this length, of which the first `allocated` bytes can be used at once.
     pub(crate) fn map(
+        name: &str,
+        bytes: usize,
+        allocated: usize,
+    ) -> Result<Self, CreateMemoryError> {
+        if !footprint::take(Footprint::Shared, bytes) {
+            let source = Errno::NOMEM;
+            return Err(CreateMemoryError::NoRoom { bytes, source });
+        }
+        let mapped = Self::map_uncounted(name, bytes, allocated);
+        mapped.inspect_err(|_error| footprint::give_back(Footprint::Shared, bytes))
+    }
+
+    fn map_uncounted(
         name: &str,
         bytes: usize,
         allocated: usize,

@@ -11,6 +11,7 @@ mod hardware;
 mod history;
 mod ingest;
 mod journal;
+mod kept_folder;
 mod ledger_thread;
 mod listeners;
 pub mod log;
@@ -26,7 +27,7 @@ mod stream;
 
 pub use listeners::ListenError;
 pub use machine::describe_machine;
-pub use read::{HttpConfig, report_page};
+pub use read::{HttpConfig, ReportPage, missing_page};
 pub use recorder::{OpenRecordingError, RecordConfig, RecordFolder, RecordTarget, open_recording};
 pub use replay::{Replay, ReplayConfig, StartReplayError};
 pub use server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, StartServerError};

@@ -3,7 +3,9 @@
 use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
 use crate::lock;
 use crate::peer::credentials;
-use crate::read::{GeometryCache, HttpConfig, HttpThread, ReadState, ServerFacts, refuse};
+use crate::read::{
+    DeviceSeries, GeometryCache, HttpConfig, HttpThread, ReadState, ServerFacts, refuse,
+};
 use crate::recorded::{NamedFiles, Recorded};
 use crate::socket::{BoundSocket, SocketConfig};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -41,6 +43,7 @@ pub enum StartReplayError {
 #[derive(Debug)]
 pub struct Replay {
     recording: Recording,
+    recorded: Recorded,
     places: Vec<String>,
     /// Those who take connections of the sockets, and what ends them.
     accepting: Vec<JoinHandle<()>>,
@@ -61,15 +64,17 @@ impl Replay {
         let places = listeners.places();
         let state = ReadState {
             live: None,
-            recorded: Some(recorded),
+            recorded: Some(recorded.clone()),
             facts: facts_of(&recording, &places),
             geometry: GeometryCache::default(),
+            series: DeviceSeries::default(),
             names: listeners.names(),
         };
         let (http, sockets) = listeners.answer(state)?;
         let wake = wake_up()?;
         let mut replay = Self {
             recording,
+            recorded,
             places,
             accepting: Vec::new(),
             wake,
@@ -94,6 +99,18 @@ impl Replay {
     #[must_use]
     pub fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// Counts work that is done with what was answered.
+    pub fn spend(&self, units: u64) {
+        self.recorded.spend(units);
+    }
+
+    /// Whether all answers together have taken as much work as a question about a recording of its size may, and
+    /// so much besides.
+    #[must_use]
+    pub fn is_over_budget(&self, besides: u64) -> bool {
+        self.recorded.is_over_budget(besides)
     }
 
     /// The sockets and addresses by which it can be asked.

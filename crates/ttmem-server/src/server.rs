@@ -8,7 +8,7 @@ use crate::ledger_thread::{self, LedgerHandle, LedgerThreadConfig};
 use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
 use crate::log::{Log, LogHandle, LogOptions, LogTarget, Note, StartLogError};
 use crate::machine::{Looker, MachineFigures, first_look};
-use crate::read::{GeometryCache, HttpConfig, Live, ReadState, ServerFacts};
+use crate::read::{DeviceSeries, GeometryCache, HttpConfig, Live, ReadState, ServerFacts};
 use crate::recorded::Recorded;
 use crate::recorder::{
     OpenRecordingError, PreparedRecorder, RecordConfig, Recorder, RecordingState,
@@ -202,6 +202,7 @@ impl Server {
                 .map(|recording| Recorded::new(RecordingSource::Live, recording.files())),
             facts: source,
             geometry,
+            series: DeviceSeries::default(),
             names: listening.names(),
         };
         let (http, sockets) = listening.answer(state)?;
@@ -220,6 +221,7 @@ impl Server {
             listeners,
             signals,
             wake,
+            arrived: wake_up()?,
             answers: answered,
             ledger: handle.ledger.clone(),
             http,

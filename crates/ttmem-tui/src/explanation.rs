@@ -173,7 +173,10 @@ impl Lines {
                 row.in_release,
             )
         }));
-        self.put(Style::Detail, "x  release to make it fit");
+        let unless = failure.release.as_ref().map(|release| &release.unless);
+        let unless = unless.filter(|unless| !unless.is_empty());
+        let unless = unless.map_or_else(String::new, |unless| format!(", {unless}"));
+        self.put(Style::Detail, format!("x  release to make it fit{unless}"));
     }
 
     /// Stretches of a bank; a cross stands before those to release.
@@ -327,7 +330,11 @@ fn whose(owner: &BlockOwner, failure: &Explanation) -> String {
         format!("pid {pid} {name}").trim_end().to_owned()
     }));
     if parts.is_empty() {
-        return "not known".to_owned();
+        parts.push("not known".to_owned());
+    }
+    // First: it must not be what is cut off.
+    if owner.of_call {
+        parts.insert(0, "by this call".to_owned());
     }
     parts.join(", ")
 }

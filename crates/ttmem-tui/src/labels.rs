@@ -5,7 +5,7 @@
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
 use ttmem_api::{
-    AllocatorUsage, ClassUsage, Device, Explanation, IncompleteReason, MemoryClass, Process,
+    AllocatorUsage, ClassUsage, Device, Explanation, IncompleteReason, Mark, MemoryClass, Process,
     ProcessDevice, ProcessState, Released, Setting,
 };
 
@@ -25,6 +25,16 @@ pub const HELD_AT_EXIT: &str = "held at exit";
 
 /// In the place of a name that only its user may see.
 pub const HIDDEN: &str = "hidden: another user's";
+
+/// The name of a mark, or that it is hidden; `unnamed` for one without a name.
+#[must_use]
+pub fn mark_name<'m>(mark: &'m Mark, unnamed: &'m str) -> &'m str {
+    match mark.name.as_str() {
+        _left_out if mark.name_hidden => HIDDEN,
+        "" => unnamed,
+        name => name,
+    }
+}
 
 /// Below so many bytes between CBs and the lowest L1 buffer the next program may well clash.
 pub const NARROW_HEADROOM_BYTES: i64 = 16 * 1024;

@@ -33,6 +33,9 @@ use config::Config;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if run::is_witness(std::env::args_os().next().as_deref()) {
+        return run::serve_as_witness();
+    }
     match cli::Cli::parsed(std::env::args_os()) {
         Ok((cli, matches)) => exit::report(configured(cli, &matches)),
         Err(not_understood) => exit::report_usage(&not_understood),

@@ -12,6 +12,13 @@ use tempfile::TempDir;
 use ttmem_api::ApiClient;
 use ttmem_server::{Replay, ReplayConfig, SocketConfig};
 
+/// Work units for a byte of an answer: it is written, sent, read, compared and packed.
+const WORK_PER_BYTE: u64 = 2;
+
+/// Work units of all answers together, besides those of one question: ten seconds at 25 ns each, so that the report of a
+/// small recording has all its instants.
+const WORK_OF_ALL: u64 = 400_000_000;
+
 /// A server or a file that is asked.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -19,7 +26,7 @@ pub(crate) struct Source {
     /// What the user calls it.
     name: String,
     /// Ended before its folder is removed.
-    _replay: Option<(Replay, TempDir)>,
+    replay: Option<(Replay, TempDir)>,
 }
 
 impl Source {
@@ -40,7 +47,7 @@ impl Source {
         Ok(Self {
             client,
             name,
-            _replay: None,
+            replay: None,
         })
     }
 
@@ -65,12 +72,20 @@ impl Source {
         Ok(Self {
             client: ApiClient::new(socket),
             name: file.display().to_string(),
-            _replay: Some((replay, folder)),
+            replay: Some((replay, folder)),
         })
     }
 
     pub(crate) const fn client(&self) -> &ApiClient {
         &self.client
+    }
+
+    /// Counts an answer of so many bytes; whether there may be more, by the size of the recording.
+    pub(crate) fn affords(&self, bytes: usize) -> bool {
+        self.replay.as_ref().is_none_or(|(replay, _folder)| {
+            replay.spend(bytes as u64 * WORK_PER_BYTE);
+            !replay.is_over_budget(WORK_OF_ALL)
+        })
     }
 
     pub(crate) fn name(&self) -> &str {

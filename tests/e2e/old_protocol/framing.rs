@@ -4,7 +4,7 @@ use super::{query, response};
 use crate::support::old_client::{OldClient, request};
 use crate::support::server::TestServer;
 use crate::support::wait_until;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 use ttmem_event::legacy::{Generation, Request, RequestKind, Totals};
@@ -36,24 +36,38 @@ fn answer(generation: Generation, times: u64) -> Vec<u8> {
     response(generation, 3, &totals)
 }
 
-/// Sends a stream in two pieces over a connection of its own.
+/// Sends a stream in two pieces over a separate connection.
 fn split(socket: &Path, generation: Generation, id: u64, at: usize, pause: Duration) {
-    let mut client = OldClient::connect(socket, generation);
-    let bytes = stream(generation, id);
-    client
-        .stream
-        .write_all(&bytes[..at])
-        .expect("the server reads");
-    std::thread::sleep(pause);
-    client
-        .stream
-        .write_all(&bytes[at..])
-        .expect("the server reads");
+    // A process that connects this often is refused now and then.
+    let reply = (0..1000).find_map(|_try| {
+        let reply = try_split(socket, generation, id, at, pause).ok();
+        if reply.is_none() {
+            std::thread::sleep(Duration::from_millis(8));
+        }
+        reply
+    });
     assert_eq!(
-        client.reply(),
-        answer(generation, id),
+        reply,
+        Some(answer(generation, id)),
         "split at byte {at} of {generation:?}"
     );
+}
+
+fn try_split(
+    socket: &Path,
+    generation: Generation,
+    id: u64,
+    at: usize,
+    pause: Duration,
+) -> io::Result<Vec<u8>> {
+    let mut client = OldClient::connect(socket, generation);
+    let bytes = stream(generation, id);
+    client.stream.write_all(&bytes[..at])?;
+    std::thread::sleep(pause);
+    client.stream.write_all(&bytes[at..])?;
+    let mut reply = vec![0; generation.record_bytes()];
+    client.stream.read_exact(&mut reply)?;
+    Ok(reply)
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! words on stdout and wait for a line on stdin before they go on.
 
 use super::WATCHDOG;
+pub(crate) use super::place::built;
+use super::place::source as source_of;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -75,8 +77,8 @@ impl Workshop {
     }
 
     fn compile(&self, source: &str, linked: Linked, options: &[&str]) -> PathBuf {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/surroundings");
-        let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bind/ttmem-capi/include");
+        let sources = source_of("tests/surroundings");
+        let headers = source_of("bind/ttmem-capi/include");
         let is_cpp = source.ends_with(".cpp");
         let (compiler, standard) = if is_cpp {
             ("c++", "-std=c++17")
@@ -106,14 +108,6 @@ impl Workshop {
         assert!(output.status.success(), "{compiler} {source}:\n{said}");
         made
     }
-}
-
-/// A library that cargo built for this test run.
-pub(crate) fn built(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a program knows its file");
-    let path = test.with_file_name(name);
-    assert!(path.exists(), "cargo did not build {}", path.display());
-    path
 }
 
 /// Whether a program can be started; where every test must run, it has to be.

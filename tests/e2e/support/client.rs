@@ -31,10 +31,15 @@ impl Client {
 
     /// Connects as a client whose events become known in another way.
     pub(crate) fn connect_as(socket: &Path, instance: [u8; 16], source: Source) -> Self {
+        Self::introduce(socket, &hello(instance, source))
+    }
+
+    /// Connects as whoever this is.
+    pub(crate) fn introduce(socket: &Path, hello: &Hello<'_>) -> Self {
         let mut stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_read_timeout(Some(WATCHDOG)).expect("a timeout");
         let mut bytes = Vec::new();
-        put_greeting_as(&mut bytes, instance, source);
+        put_introduction(&mut bytes, hello);
         stream.write_all(&bytes).expect("the server reads");
         let welcome = Welcome {
             version: 0,
@@ -105,20 +110,23 @@ impl Client {
 
 /// What a client sends first.
 pub(crate) fn put_greeting(bytes: &mut Vec<u8>, instance: [u8; 16]) {
-    put_greeting_as(bytes, instance, Source::Client);
+    put_introduction(bytes, &hello(instance, Source::Client));
 }
 
-fn put_greeting_as(bytes: &mut Vec<u8>, instance: [u8; 16], source: Source) {
-    bytes.extend_from_slice(&Preamble::OURS.encode());
-    let hello = Hello {
+fn hello(instance: [u8; 16], source: Source) -> Hello<'static> {
+    Hello {
         instance,
         pid: std::process::id(),
         source,
         name: "e2e",
         visible_devices: "",
         labels: vec![],
-    };
-    Frame::put_hello(bytes, &hello);
+    }
+}
+
+fn put_introduction(bytes: &mut Vec<u8>, hello: &Hello<'_>) {
+    bytes.extend_from_slice(&Preamble::OURS.encode());
+    Frame::put_hello(bytes, hello);
     Frame::put_clock(bytes, &Clock::UNIX_NANOS);
 }
 

@@ -2,16 +2,57 @@
 
 use super::WATCHDOG;
 use super::client::{Client, n150};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use ttmem_event::wire::{Frame, FrameKind, FrameReader, Preamble};
-use ttmem_event::{Definition, DeviceId};
+use std::time::{Duration, Instant};
+use ttmem_event::wire::{Frame, FrameKind, FrameReader, Hello, Preamble};
+use ttmem_event::{Definition, DeviceId, Source};
 
 /// Connections on which nothing is sent.
 pub(crate) fn silent(socket: &Path, count: u64) -> Vec<UnixStream> {
     let connect = |_number| UnixStream::connect(socket).expect("the server listens");
     (0..count).map(connect).collect()
+}
+
+/// Connections of a storm that are open at a time.
+const STORM: u64 = 200;
+
+/// Connects, says hello and ends the connection, again and again for this long.
+pub(crate) fn storm(socket: &Path, time: Duration) {
+    let begun = Instant::now();
+    let mut number = u128::from(std::process::id()) << 64;
+    while begun.elapsed() < time {
+        let mut open = Vec::new();
+        for _connection in 0..STORM {
+            number += 1;
+            let Ok(mut stream) = connect_at_once(socket) else {
+                continue;
+            };
+            let mut bytes = Preamble::OURS.encode().to_vec();
+            let hello = Hello {
+                instance: number.to_le_bytes(),
+                pid: 1,
+                source: Source::Client,
+                name: "storm",
+                visible_devices: "",
+                labels: vec![],
+            };
+            Frame::put_hello(&mut bytes, &hello);
+            // Refused ones are closed while this is sent.
+            let _refused = stream.write_all(&bytes);
+            open.push(stream);
+        }
+    }
+}
+
+/// A connection that is made without waiting for room; reads and writes on it do not wait either.
+pub(crate) fn connect_at_once(socket: &Path) -> rustix::io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let connection = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&connection, &SocketAddrUnix::new(socket)?)?;
+    Ok(connection.into())
 }
 
 /// Defines so many devices of its own, whether or not the server takes them.

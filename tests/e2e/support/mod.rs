@@ -6,7 +6,10 @@ pub(crate) mod flight;
 pub(crate) mod hogs;
 pub(crate) mod hostile_traffic;
 pub(crate) mod old_client;
+pub(crate) mod place;
+pub(crate) mod planted;
 pub(crate) mod random;
+pub(crate) mod reading;
 pub(crate) mod server;
 pub(crate) mod tmux;
 pub(crate) mod tracked;
@@ -15,7 +18,7 @@ pub(crate) mod workload;
 use std::time::{Duration, Instant};
 
 /// Nothing here should take this long; it only ends what hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(90);
 
 /// Whether a test is for `cargo xtask test` alone, because of what it costs; says so.
 #[expect(clippy::print_stdout, reason = "a test that does not run says so")]

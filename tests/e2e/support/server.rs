@@ -1,5 +1,6 @@
 //! A server process of a test's own.
 
+use super::place::ForOthers;
 use super::{WATCHDOG, wait_until};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
-pub(crate) const TTMEM: &str = env!("CARGO_BIN_EXE_ttmem");
+pub(crate) use super::place::TTMEM;
 
 /// A folder that is not there.
 pub(crate) const NO_FOLDER: &str = "/nonexistent";
@@ -36,8 +37,8 @@ pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
 
 /// Whether this machine has a server for everybody, which is found where none is named.
 pub(crate) fn machine_has_server() -> bool {
-    let sockets = ["/run/ttmem/ttmem.sock", "/tmp/tt_allocation_server.sock"];
-    sockets.iter().any(|path| UnixStream::connect(path).is_ok())
+    // Not the old one in /tmp, which may be any user's: it is asked only by name.
+    UnixStream::connect("/run/ttmem/ttmem.sock").is_ok()
 }
 
 /// A process that a test started in its own way; killed when the test is done with it.
@@ -75,12 +76,29 @@ impl TestServer {
         options: &[&str],
         adapt: impl FnOnce(&mut Command),
     ) -> Self {
+        Self::start_command(ttmem(), folder, options, adapt)
+    }
+
+    /// Starts one as another user, which only the superuser may: in a folder of [`open_folder`], and where that user may write.
+    ///
+    /// [`open_folder`]: super::place::open_folder
+    pub(crate) fn start_as(user: u32, folder: tempfile::TempDir, options: &[&str]) -> Self {
+        let others = ForOthers::new();
+        Self::start_command(others.ttmem_as(user), folder, options, |_command| {})
+    }
+
+    /// Starts one by a command of the program.
+    fn start_command(
+        mut command: Command,
+        folder: tempfile::TempDir,
+        options: &[&str],
+        adapt: impl FnOnce(&mut Command),
+    ) -> Self {
         let log = File::options()
             .create(true)
             .append(true)
             .open(folder.path().join("out.log"))
             .expect("a log file");
-        let mut command = ttmem();
         command
             .arg("serve")
             .arg("--socket")

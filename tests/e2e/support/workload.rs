@@ -6,6 +6,7 @@
 
 use super::WATCHDOG;
 use super::old_client::{OldClient, request};
+use super::place::ForOthers;
 use super::{hogs, hostile_traffic};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use ttmem_event::legacy::{Generation, RequestKind};
 
 const ASKED: &str = "E2E_WORKLOAD";
@@ -59,10 +61,12 @@ pub(crate) enum Part {
     State,
     /// Begins a frame of 1 MiB on so many (`buffers`) connections; says how many were refused.
     Frames,
+    /// Connects, says hello and ends the connection, for so many (`buffers`) seconds.
+    Storm,
 }
 
 impl Part {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Hold,
         Self::Churn,
         Self::DieAtOnce,
@@ -74,6 +78,7 @@ impl Part {
         Self::Devices,
         Self::State,
         Self::Frames,
+        Self::Storm,
     ];
 
     fn name(self) -> &'static str {
@@ -89,6 +94,7 @@ impl Part {
             Self::Devices => "devices",
             Self::State => "state",
             Self::Frames => "frames",
+            Self::Storm => "storm",
         }
     }
 }
@@ -134,6 +140,7 @@ impl Workload {
 
     /// Starts one as a user, which only the superuser may.
     pub(crate) fn spawn_as(part: Part, plan: &Plan, uid: Option<u32>) -> Self {
+        let others;
         let text = format!(
             "{} {} {} {} {} {}",
             part.name(),
@@ -143,10 +150,17 @@ impl Workload {
             plan.size,
             plan.socket.display()
         );
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        if let Some(uid) = uid {
-            command.uid(uid);
-        }
+        let program = std::env::current_exe().expect("this program");
+        let mut command = match uid {
+            // Its copy may go once it runs.
+            Some(uid) => {
+                others = ForOthers::new();
+                let mut command = Command::new(others.add(&program));
+                command.uid(uid).current_dir("/");
+                command
+            }
+            None => Command::new(program),
+        };
         let mut child = command
             .args(["--exact", "workload_process", "--nocapture"])
             .env(ASKED, text)
@@ -235,6 +249,11 @@ pub(crate) fn run_if_asked() {
     if part == Part::Attack {
         hostile_traffic::attack(&plan.socket, plan.size, plan.buffers);
         say(READY);
+        return;
+    }
+    if part == Part::Storm {
+        say(READY);
+        hogs::storm(&plan.socket, Duration::from_secs(plan.buffers));
         return;
     }
     if let Some(_held) = take_all(part, &plan) {

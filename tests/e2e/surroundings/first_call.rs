@@ -1,15 +1,15 @@
 //! Programs that end right after their first call, and servers that do not take part in it.
 
-use super::{assert_holds, entries, released};
+use super::{assert_holds, begin, entries, released};
 use crate::support::c_program::{Ended, Linked, Story, Workshop};
 use crate::support::is_left_to_the_whole_run;
+use crate::support::place::open_folder;
 use crate::support::server::TestServer;
 use crate::support::wait_until;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -38,6 +38,14 @@ fn ends_at_once(mode: &str, code: Option<i32>, signal: Option<i32>) {
         assert_eq!(process["incomplete"], false, "{process}");
         assert_eq!(process["name"], "ends.c.made", "{process}");
     }
+}
+
+#[test]
+fn figures_after_a_flush_are_those_of_its_end() {
+    let Some((_server, _workshop, story)) = begin("connected.c", &["200"]) else {
+        return;
+    };
+    assert_eq!(story.end(), Ended::unharmed(9));
 }
 
 #[test]
@@ -246,12 +254,10 @@ fn trusting(workshop: &Workshop, source: &str, arguments: &[&str], trust: Option
 /// Runs a server as a user; whether it is given memory, and how many buffers it knows of a program
 /// that exits at once.
 fn served_by(workshop: &Workshop, user: u32, trust: Option<&str>) -> (bool, Value) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = open_folder();
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(folder.path(), open).expect("a folder of ours");
-    let server = TestServer::start_adapted(folder, &[], |command| {
-        command.uid(user);
-    });
+    let server = TestServer::start_as(user, folder, &[]);
     let program = trusting(workshop, "limits.c", &["none"], trust);
     let mut story = Story::begin_as(program, &server.socket());
     story.reaches("settled");
@@ -262,6 +268,18 @@ fn served_by(workshop: &Workshop, user: u32, trust: Option<&str>) -> (bool, Valu
     let story = Story::begin_as(program, &server.socket());
     let pid = story.pid();
     assert_eq!(story.end(), Ended::unharmed(5));
+    if !given {
+        // It ended before it could report, so it need not be listed.
+        let entries = entries(&server, pid);
+        let held = entries
+            .first()
+            .map(|process| &process["released"]["buffers"]);
+        assert!(
+            held.is_none_or(|held| held.is_null() || *held == 0),
+            "{entries:?}"
+        );
+        return (given, 0.into());
+    }
     wait_until("the process is gone", || {
         let entries = entries(&server, pid);
         entries.iter().all(|process| !process["released"].is_null()) && !entries.is_empty()

@@ -2,8 +2,8 @@
 
 use super::{assert_holds, begin, entries, held, live, process_count, released};
 use crate::support::c_program::{Ended, Story, built, is_there};
+use crate::support::place::source;
 use crate::support::server::TestServer;
-use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -103,7 +103,7 @@ fn multiprocessing(start_method: &str) {
         return;
     }
     let server = TestServer::start(&[]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/surroundings/children.py");
+    let script = source("tests/surroundings/children.py");
     let mut command = Command::new("python3");
     command
         .arg("-Werror")

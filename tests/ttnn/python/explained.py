@@ -8,7 +8,6 @@ with any less it does not.
 
 import inspect
 import os
-import re
 
 # Read by the library at its first report.
 os.environ["TTMEM_PYTHON"] = "1"
@@ -25,15 +24,9 @@ from ttmem_check import (  # noqa: E402
     equal,
     open_board,
 )
+from ttmem_program import message_figures  # noqa: E402
 
 MEETS_BUFFER = "clash with L1 buffers"
-# What the allocator says of its banks when it refuses, by our names.
-REFUSAL = re.compile(
-    r"each bank needs to store (?P<need_bytes_per_bank>\d+) B, but bank size is"
-    r" (?P<bank_bytes>\d+) B \(allocated: (?P<allocated_bytes_per_bank>\d+) B, free:"
-    r" (?P<free_bytes_per_bank>\d+) B, largest free block:"
-    r" (?P<largest_free_bytes_per_bank>\d+) B\)"
-)
 DRAM, L1 = ttnn.DRAM_MEMORY_CONFIG, ttnn.L1_MEMORY_CONFIG
 # What a region's size is a multiple of.
 SMALL_STEP = {ttnn.Arch.WORMHOLE_B0: 32, ttnn.Arch.BLACKHOLE: 64}
@@ -260,11 +253,11 @@ def compare_region(refusal, given, failure):
     name = f"small region of {given}"
     equal(f"{name}: verdict", failure["verdict"], "region_too_small")
     equal(f"{name}: left open", failure["unknown"], [])
-    figures = REFUSAL.search(refusal).groupdict()
+    figures = message_figures(refusal)
     for key, value in figures.items():
-        equal(f"{name}: {key}", failure["request"][key], int(value))
+        equal(f"{name}: {key}", failure["request"][key], value)
     held = sum(group["bytes_per_bank"] for group in failure["holders"])
-    equal(f"{name}: bytes of all holders", held, int(figures["allocated_bytes_per_bank"]))
+    equal(f"{name}: bytes of all holders", held, figures["allocated_bytes_per_bank"])
     setting = failure["setting"]
     equal(f"{name}: setting", (setting["name"], setting["given"]), ("l1_small_size", given))
 

@@ -1,6 +1,7 @@
 """What programs share that run others, and that require something of what those say. Needs no ttnn."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,16 @@ else:
 """
 
 
+# What ttnn says of a request that it refuses, by our names.
+MESSAGE = re.compile(
+    r"allocate (?P<requested_bytes>\d+) B (?P<class>\w+) buffer across (?P<banks>\d+) banks, where"
+    r" each bank needs to store (?P<need_bytes_per_bank>\d+) B, but bank size is"
+    r" (?P<bank_bytes>\d+) B \(allocated: (?P<allocated_bytes_per_bank>\d+) B, free:"
+    r" (?P<free_bytes_per_bank>\d+) B, largest free block:"
+    r" (?P<largest_free_bytes_per_bank>\d+) B\)"
+)
+
+
 class Differs(Exception):
     """Something is not as the program requires it."""
 
@@ -40,6 +51,16 @@ class Differs(Exception):
 def require(holds, what):
     if not holds:
         raise Differs(what)
+
+
+def message_figures(text):
+    """The class and the figures of the first message of a refused request; none without one."""
+    message = MESSAGE.search(text)
+    if message is None:
+        return None
+    figures = message.groupdict()
+    class_name = figures.pop("class").lower()
+    return {"class": class_name} | {name: int(value) for name, value in figures.items()}
 
 
 def write_model(text, rows, columns):

@@ -18,6 +18,7 @@ pub mod behaviour;
 pub mod descriptor;
 pub mod links;
 pub mod matrix;
+pub mod memory_limits;
 mod own_board;
 mod process;
 pub mod programs;

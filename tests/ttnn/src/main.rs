@@ -6,9 +6,10 @@
 //! * `ttmem-ttnn variables PACKAGE FOLDER` prints `NAME=VALUE` lines: what a shell needs so that `python`, `pytest` and
 //!   `mpirun` run programs on the real ttnn with one chip that is not there, whose description it puts into FOLDER, and with
 //!   our package, which is in the folder PACKAGE.
-//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM | BEHAVIOUR | unharmed]...` runs the Python programs
-//!   of a folder, or those named, on all boards, or those named; behaviours: all, or those named;
-//!   and some of the requests of `unharmed`.
+//! * `ttmem-ttnn run FOLDER [BOARD | PROGRAM | BEHAVIOUR | unharmed | memory]...` runs the Python
+//!   programs of a folder, or those named, on all boards, or those named; behaviours: all, or those
+//!   named; some of the requests of `unharmed`, and some of the limits of `memory`.
+//! * `ttmem-ttnn memory FOLDER` works under limits of address space, plain and attached.
 //! * `ttmem-ttnn unharmed FOLDER [VERSION]...` makes thousands of requests of ttnn, plain and
 //!   tracked, of the newest wheel and an older one, or of those named.
 //! * `ttmem-ttnn reports FOLDER MANUAL` runs the programs that fail, and writes their reports into the
@@ -25,6 +26,9 @@
     reason = "a command line program: what it says is what it is for"
 )]
 
+#[path = "../../dispositions.rs"]
+mod dispositions;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +37,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use harness::behaviour::{self, Behaviour, run_behaviour};
 use harness::matrix::{Matrix, all_wheels, table};
+use harness::memory_limits;
 use harness::programs::{BENCH_BOARD, BENCHES, Selection};
 use harness::provision::{MissingPython, TtnnEnvironment, cache_folder, provision};
 use harness::reports;
@@ -47,6 +52,9 @@ const SKIPPED: u8 = 77;
 /// The word for requests that are made plain and tracked.
 const UNHARMED: &str = "unharmed";
 
+/// The word for work under limits of address space.
+const MEMORY: &str = "memory";
+
 /// The variable with a release of ttnn to run in the place of the newest.
 const WHEEL_VARIABLE: &str = "TTMEM_TESTS_TTNN";
 
@@ -57,6 +65,8 @@ const SEED_VARIABLE: &str = "TTMEM_TESTS_SEED";
 const USUAL_SEED: u64 = 1;
 
 fn main() -> ExitCode {
+    // Programs here are interrupted as by Ctrl-C, also where this runs in the background.
+    dispositions::restore(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT]);
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let error = match run(&words) {
@@ -90,7 +100,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["run", programs, words @ ..] => {
             let session = session(&tools, Path::new(programs))?;
             let (behaviours, mut others) = behaviour::select(words);
-            others.retain(|word| *word != UNHARMED);
+            others.retain(|word| ![UNHARMED, MEMORY].contains(word));
             if words.is_empty() || !others.is_empty() {
                 match Selection::parse(&others) {
                     Ok(selection) => run_programs(&session, &selection)?,
@@ -99,9 +109,16 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
             }
             run_behaviours(&session, &behaviours)?;
             if words.is_empty() || words.contains(&UNHARMED) {
-                run_unharmed(&[session], unharmed::FEW_REQUESTS)?;
+                run_unharmed(std::slice::from_ref(&session), unharmed::FEW_REQUESTS)?;
+            }
+            if words.is_empty() || words.contains(&MEMORY) {
+                run_memory(&session, memory_limits::SAMPLE)?;
             }
             Ok(())
+        }
+        [MEMORY, programs] => {
+            let session = session(&tools, Path::new(programs))?;
+            run_memory(&session, memory_limits::ALL)
         }
         [UNHARMED, programs, wheels @ ..] => {
             let named = wheels.iter().map(|wheel| wheel.parse());
@@ -126,7 +143,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         }
         _ => bail!(
             "usage: ttmem-ttnn provision | ttmem-ttnn variables PACKAGE FOLDER | ttmem-ttnn run FOLDER [WORD]... \
-             | ttmem-ttnn unharmed FOLDER [VERSION]... | ttmem-ttnn reports FOLDER MANUAL | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
+             | ttmem-ttnn memory FOLDER | ttmem-ttnn unharmed FOLDER [VERSION]... | ttmem-ttnn reports FOLDER MANUAL | ttmem-ttnn bench FOLDER FIGURES | ttmem-ttnn matrix FOLDER PAGE [VERSION]..."
         ),
     }
 }
@@ -250,6 +267,17 @@ fn run_unharmed(sessions: &[Session], requests: u32) -> anyhow::Result<()> {
         bail!("{differences} answers are not as without ttmem");
     }
     println!("every answer is as without ttmem");
+    Ok(())
+}
+
+/// Works under limits of address space, on one board.
+fn run_memory(session: &Session, limits: impl IntoIterator<Item = u32>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let tally = memory_limits::compare(session, BENCH_BOARD, limits)?;
+    println!("{:>5.0} s  {tally}", start.elapsed().as_secs_f64());
+    if !tally.failures.is_empty() {
+        bail!("not as without ttmem:\n{}", tally.failures.join("\n"));
+    }
     Ok(())
 }
 

@@ -52,7 +52,7 @@ const fn on_any(name: &'static str) -> Program {
 }
 
 /// Every program, the quick ones first.
-pub const PROGRAMS: [Program; 33] = [
+pub const PROGRAMS: [Program; 35] = [
     on_any("layouts"),
     on_any("operations"),
     on_any("every_operation"),
@@ -69,6 +69,8 @@ pub const PROGRAMS: [Program; 33] = [
     on_any("scratchpads"),
     on_any("clashes"),
     on_any("explained"),
+    on_any("advice"),
+    on_any("refused_figures"),
     on_any("alive_at_close"),
     on_any("no_bytes"),
     on_any("no_small_region"),

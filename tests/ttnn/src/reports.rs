@@ -17,6 +17,9 @@ const END: &str = "<!-- end of failure -->";
 /// What the program is called in the manual, and where it runs.
 const PROGRAM: &str = "model.py";
 
+/// How wide a report is in the manual, like the other reports there.
+const COLUMNS: &str = "80";
+
 /// What is shown instead of the folder that it runs in.
 const HOME: &str = "/home/me";
 
@@ -68,6 +71,7 @@ fn run(session: &Session, name: &str) -> anyhow::Result<(String, String)> {
         .arg(PROGRAM)
         // Where no server is: the run has its own.
         .env("XDG_RUNTIME_DIR", folder)
+        .env("COLUMNS", COLUMNS)
         .env("TT_METAL_CACHE", &session.ttnn.kernel_cache)
         .env("TT_METAL_MOCK_CLUSTER_DESC_PATH", own_board.descriptor());
     let output = Output {

@@ -10,7 +10,7 @@ import { growth } from "../problems";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
 import { finds, type Context, type View } from "../view";
-import { named } from "../hidden";
+import { markName, named } from "../hidden";
 
 const GROUPED = [
   ["line", "by Python line"],
@@ -91,7 +91,7 @@ export class LeaksView implements View {
     this.toolbar.update(state, () => [this.picker(snapshot.marks, place), choice("group by", GROUPED, by, (value) => context.set({ params: { by: value } }))]);
     this.markPlace = place;
     const groups = documents.get<BufferGroups>("since");
-    const when = mark ? `mark ${place + 1} of ${snapshot.marks.length}, ${mark.name || "unnamed"}, ${clock(mark.time, context.now)} UTC, ${age(mark.time, context.now)} ago` : "the start of the server: no mark is set";
+    const when = mark ? `mark ${place + 1} of ${snapshot.marks.length}, ${markName(mark, "unnamed")}, ${clock(mark.time, context.now)} UTC, ${age(mark.time, context.now)} ago` : "the start of the server: no mark is set";
     const size = !groups ? (documents.error("since")?.message ?? "") : `${counted(groups.buffers, "buffer")} with ${bytes(groups.charged_bytes)}${snapshot.devices.length > 1 ? " on each device" : ""} allocated since and still held`;
     setText(titleOf(this.since), `Since ${when}: ${size}`);
     for (const [name, table] of Object.entries(this.groups)) table.table.element.hidden = name !== by;
@@ -132,7 +132,7 @@ export class LeaksView implements View {
   }
 
   private picker(marks: Mark[], chosen: number): HTMLElement {
-    const options = marks.map((mark, place) => h("option", { value: mark.time, selected: place === chosen }, `since mark ${place + 1}: ${mark.name || "unnamed"}`));
+    const options = marks.map((mark, place) => h("option", { value: mark.time, selected: place === chosen }, `since mark ${place + 1}: ${markName(mark, "unnamed")}`));
     const select = h("select", { "aria-label": "since which mark" }, ...options.reverse());
     select.addEventListener("change", () => this.context().set({ params: { mark: select.value } }));
     select.hidden = marks.length === 0;

@@ -97,9 +97,10 @@ fn report_allocated(buffer: Object) -> Option<&'static OpenDevice> {
         Some(number) => number,
         None => begin(buffer, &facts, device),
     };
-    note_newest(report::buffer_id(unique_id).0);
     let (mesh, banks) = (device.mesh, device.banks(facts.class));
-    let operation = python::origin(creating::current_operation());
+    let id = report::buffer_id(unique_id).0;
+    let operation = python::origin_of_buffer(creating::current_operation(), id);
+    note_newest(id);
     FAMILY.contain(move || {
         report::buffer_allocated(
             mesh, unique_id, &facts, address, banks, direction, operation,
@@ -132,8 +133,9 @@ fn report_parts(
     let number = facts.number;
     let unique_id = number.unwrap_or_else(|| creation::begin(buffer, &facts));
     device.has_per_core.set(true);
-    note_newest(report::buffer_id(unique_id).0);
-    let operation = python::origin(creating::current_operation());
+    let id = report::buffer_id(unique_id).0;
+    let operation = python::origin_of_buffer(creating::current_operation(), id);
+    note_newest(id);
     FAMILY.contain(|| {
         report::parts_allocated(device.mesh, unique_id, &facts, &parts, direction, operation);
     });

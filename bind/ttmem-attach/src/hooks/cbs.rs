@@ -123,6 +123,8 @@ fn report_clash(mesh: MeshId, program: ProgramId, clash: &Clash) {
             cores: report::tracker().cores(&clash.cores),
             region_end: clash.region_end,
             limit: clash.limit,
+            // Its program has just been named with the line that was about to send it.
+            call_first: python::call_first(),
         });
     });
 }

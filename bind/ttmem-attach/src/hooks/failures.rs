@@ -21,12 +21,21 @@ struct Refused {
 }
 
 impl Refused {
-    /// What each bank should have given, as the allocator works it out; none without banks.
-    fn per_bank_bytes(self, banks: u16) -> Option<u64> {
-        let banks = self.shards.map_or(u64::from(banks), u64::from);
+    /// The banks that it was to be spread over: of all those that a class has, or one for each shard.
+    fn banks(self, all: u16) -> u16 {
+        let shards = self.shards.map(u16::try_from);
+        shards.map_or(all, |shards| shards.unwrap_or(u16::MAX))
+    }
+
+    /// What each of these banks should have given, as the allocator works it out: whole pages, each of
+    /// them aligned. None without banks.
+    fn per_bank_bytes(self, banks: u16, alignment: u32) -> Option<u64> {
+        let banks = u64::from(banks);
         let pages = self.size_bytes.checked_div(self.page_bytes).unwrap_or(0);
         let pages_per_bank = pages.checked_next_multiple_of(banks)?.checked_div(banks)?;
-        pages_per_bank.checked_mul(self.page_bytes)
+        let page_bytes = self.page_bytes;
+        let page_bytes = page_bytes.checked_next_multiple_of(u64::from(alignment.max(1)))?;
+        pages_per_bank.checked_mul(page_bytes)
     }
 }
 
@@ -73,19 +82,22 @@ fn report_refused(buffer: Object) -> Option<()> {
     let statistics = devices
         .allocators
         .statistics(device.allocator()?, facts.class);
-    let (mesh, banks) = (device.mesh, device.banks(facts.class));
-    let per_bank_bytes = refused.per_bank_bytes(banks)?;
+    let mesh = device.mesh;
+    let banks = refused.banks(device.banks(facts.class));
+    let per_bank_bytes = refused.per_bank_bytes(banks, device.alignment(facts.class))?;
     FAMILY.contain(|| {
+        let operation = python::origin(creating::current_operation());
         report::event(EventKind::AllocationFailed {
             mesh,
             class: facts.class,
             banks,
-            requested_bytes: facts.size_bytes,
+            requested_bytes: refused.size_bytes,
             per_bank_bytes,
             free_bytes: statistics.free,
             largest_free_bytes: statistics.largest_free,
             bank_bytes: statistics.total,
-            operation: python::origin(creating::current_operation()),
+            operation,
+            call_first: python::call_first(),
         });
         report::stack(mesh, BufferId(0), ProgramId(0));
     });
@@ -137,12 +149,34 @@ mod tests {
             page_bytes: 2048,
             shards: None,
         };
-        assert_eq!(asked.per_bank_bytes(12), Some(9 * 2048));
+        assert_eq!(asked.banks(12), 12);
+        assert_eq!(asked.per_bank_bytes(12, 32), Some(9 * 2048));
         let on_cores = Refused {
             shards: Some(4),
             ..asked
         };
-        assert_eq!(on_cores.per_bank_bytes(12), Some(25 * 2048));
+        assert_eq!(on_cores.banks(12), 4);
+        assert_eq!(on_cores.per_bank_bytes(4, 32), Some(25 * 2048));
+    }
+
+    #[test]
+    fn pages_are_aligned() {
+        let asked = Refused {
+            size_bytes: 51 * 64 * 12,
+            page_bytes: 12,
+            shards: None,
+        };
+        assert_eq!(asked.per_bank_bytes(64, 16), Some(51 * 16));
+        assert_eq!(asked.per_bank_bytes(64, 0), Some(51 * 12));
+        let page_bytes = u64::MAX;
+        assert_eq!(
+            Refused {
+                page_bytes,
+                ..asked
+            }
+            .per_bank_bytes(64, 16),
+            None
+        );
     }
 
     #[test]
@@ -152,22 +186,22 @@ mod tests {
             page_bytes: 2048,
             shards: None,
         };
-        assert_eq!(asked.per_bank_bytes(0), None);
+        assert_eq!(asked.per_bank_bytes(0, 32), None);
         let shards = Some(0);
-        assert_eq!(Refused { shards, ..asked }.per_bank_bytes(64), None);
+        assert_eq!(Refused { shards, ..asked }.banks(64), 0);
         let page_bytes = 0;
         let without_pages = Refused {
             page_bytes,
             ..asked
         };
-        assert_eq!(without_pages.per_bank_bytes(64), Some(0));
+        assert_eq!(without_pages.per_bank_bytes(64, 32), Some(0));
         let size_bytes = 0;
         assert_eq!(
             Refused {
                 size_bytes,
                 ..asked
             }
-            .per_bank_bytes(64),
+            .per_bank_bytes(64, 32),
             Some(0)
         );
     }

@@ -2,7 +2,11 @@
 //! held would stay locked in the child. Fork handlers reset ours; a raw clone runs none of them.
 
 use super::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(loom)]
+use std::time::Instant;
+#[cfg(not(loom))]
+use ttmem_client::Instant;
 
 /// After this long, the lock's owner is taken for lost.
 const TIMEOUT: Duration = Duration::from_millis(100);

@@ -15,6 +15,7 @@ use crate::lock_free::per_process::PerProcess;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use ttmem_event::Class;
+use ttmem_ring::heap::Heap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Creation {
@@ -84,7 +85,12 @@ pub(crate) fn begin(buffer: Object, facts: &Buffer) -> u64 {
         class: facts.class,
         per_bank_bytes: facts.per_bank_bytes,
     };
-    BUFFERS.lock().insert(buffer.address(), numbered);
+    let mut buffers = BUFFERS.lock();
+    if buffers.try_reserve(1).is_ok() {
+        buffers.insert(buffer.address(), numbered);
+    } else {
+        Heap::exhaust();
+    }
     number
 }
 

@@ -5,7 +5,7 @@
 use super::Object;
 
 /// No text that is read here is longer: names and paths.
-const MAX_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 32 << 10;
 
 /// `std::string`: its text, its length, and room for a short one.
 #[repr(C)]

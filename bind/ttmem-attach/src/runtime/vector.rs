@@ -10,6 +10,9 @@ use ttmem_event::{CoreRange, CoreSet};
 /// More elements than any vector that is read here has.
 const MAX_ELEMENTS: usize = 1 << 16;
 
+/// More ranges than any set of cores has.
+const MAX_RANGES: usize = 1 << 13;
+
 /// `std::vector`: begin, end and the end of its room.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +96,9 @@ pub(super) fn one_core((x, y): (u16, u16)) -> CoreRange {
 }
 
 fn ranges_of(ranges: &[[u64; 4]]) -> Option<Vec<CoreRange>> {
+    if ranges.len() > MAX_RANGES {
+        return None;
+    }
     let range = |&[x_first, y_first, x_last, y_last]: &[u64; 4]| {
         Some(CoreRange {
             x_first: u16::try_from(x_first).ok()?,

@@ -121,7 +121,9 @@ pub struct ttmem_allocation_failed_t {
     /// The class.
     pub memory_class: ttmem_class_t,
     /// Zero.
-    pub reserved: [u8; 5],
+    pub reserved: [u8; 1],
+    /// The lower half of the first buffer id of the call that failed; 0 = not known.
+    pub call_first: u32,
 }
 
 /// An allocation was refused.
@@ -131,7 +133,7 @@ pub extern "C" fn ttmem_allocation_failed(
 ) -> ttmem_code_t {
     record_at!(event, AllocationFailed:
         mesh, class = memory_class, banks, requested_bytes, per_bank_bytes, free_bytes,
-        largest_free_bytes, bank_bytes, operation
+        largest_free_bytes, bank_bytes, operation, call_first
     )
 }
 

@@ -135,13 +135,15 @@ pub struct ttmem_program_clashed_t {
     /// Why.
     pub kind: ttmem_clash_kind_t,
     /// Zero.
-    pub reserved: [u8; 7],
+    pub reserved: [u8; 3],
+    /// The lower half of the first buffer id of the call that failed; 0 = not known.
+    pub call_first: u32,
 }
 
 /// A program's per-core storage was refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn ttmem_program_clashed(event: Option<&ttmem_program_clashed_t>) -> ttmem_code_t {
-    record_at!(event, Clashed: program, region_end, limit, mesh, cores, kind)
+    record_at!(event, Clashed: program, region_end, limit, mesh, cores, kind, call_first)
 }
 
 /// A program placed per-core storage: a circular or dataflow buffer, or a scratchpad.

@@ -5,6 +5,7 @@
 //! `layout` and by the ledger.
 
 use crate::Map;
+use crate::budget::{Charge, Turn, TurnEnd};
 use crate::totals::GaugeKind;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +16,9 @@ use ttmem_event::{
 
 /// Counters beyond this are noise, and must not overflow when they go on counting.
 pub const MAX_COUNT: u64 = 1 << 62;
+
+/// What an index or the system's allocator may add to an item.
+const ITEM_BYTES: usize = 16;
 
 /// What is written, and the texts in it, each once.
 #[derive(Debug, Default)]
@@ -61,6 +65,81 @@ pub struct Reader<'a> {
     pub texts: &'a [Arc<str>],
     /// Whether the writer had the first layout of a ledger's state: what was added since is not there.
     pub is_first_layout: bool,
+    /// Whether it noted which blocks a failing call had placed.
+    pub has_calls: bool,
+    /// What is made of the bytes is drawn here.
+    pub room: Room,
+}
+
+/// The memory and the work for what is decoded, if they are bounded, and whether they were too little.
+#[derive(Debug, Default)]
+pub struct Room {
+    charge: Option<Charge>,
+    turn: Option<Turn>,
+    over: Option<TurnEnd>,
+}
+
+impl Room {
+    #[must_use]
+    pub fn of(charge: Charge, turn: Turn) -> Self {
+        Self {
+            charge: Some(charge),
+            turn: Some(turn),
+            over: None,
+        }
+    }
+
+    /// Draws bytes; none if there are no more, now and from here on.
+    #[inline]
+    pub fn draw(&mut self, bytes: usize) -> Option<()> {
+        let Some(charge) = &mut self.charge else {
+            return Some(());
+        };
+        if self.over.is_none() {
+            let drawn = charge.draw(bytes as u64);
+            self.over = drawn.err().map(TurnEnd::OverBudget);
+        }
+        self.over.is_none().then_some(())
+    }
+
+    /// Counts work; none if there is no more for it.
+    pub fn spend(&mut self, units: u64) -> Option<()> {
+        if let (Some(turn), None) = (&mut self.turn, &self.over) {
+            self.over = turn.spend(units).err();
+        }
+        self.over.is_none().then_some(())
+    }
+
+    #[must_use]
+    pub fn over(&self) -> Option<TurnEnd> {
+        self.over
+    }
+
+    /// What was drawn.
+    #[must_use]
+    pub fn into_charge(self) -> Option<Charge> {
+        self.charge
+    }
+
+    /// Room in the same budget, for a part.
+    #[must_use]
+    pub fn part(&self) -> Self {
+        let charge = self.charge.as_ref();
+        Self {
+            charge: charge.map(|charge| charge.budget().charge()),
+            turn: None,
+            over: self.over,
+        }
+    }
+
+    /// Takes over what a part drew.
+    #[must_use]
+    pub fn join(&mut self, part: Self) -> Option<()> {
+        self.over = self.over.or(part.over);
+        let bytes = part.charge.as_ref().map_or(0, Charge::bytes);
+        drop(part);
+        self.draw(usize::try_from(bytes).ok()?)
+    }
 }
 
 /// A way to read another's clock.
@@ -81,6 +160,8 @@ impl<'a> Reader<'a> {
             clock: Clock(&|time| time),
             texts,
             is_first_layout: false,
+            has_calls: true,
+            room: Room::default(),
         }
     }
 
@@ -107,12 +188,19 @@ impl<'a> Reader<'a> {
             return false;
         };
         for _item in 0..count {
-            let Some(item) = self.get() else {
+            let Some(item) = self.item() else {
                 return false;
             };
             take(item);
         }
         true
+    }
+
+    /// The next item of a list or a table, which has room for twice as many when it grows.
+    #[inline]
+    pub fn item<T: Codec>(&mut self) -> Option<T> {
+        self.room.draw(2 * size_of::<T>() + ITEM_BYTES)?;
+        self.get()
     }
 
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
@@ -285,6 +373,7 @@ impl<T: Codec> Codec for Arc<T> {
     }
 
     fn get(read: &mut Reader<'_>) -> Option<Self> {
+        read.room.draw(size_of::<T>() + 2 * ITEM_BYTES)?;
         read.get().map(Self::new)
     }
 }

@@ -1,6 +1,6 @@
 //! Making an account of its state.
 
-use super::codec::{Clock, Codec, MAX_COUNT, Reader};
+use super::codec::{Clock, Codec, MAX_COUNT, Reader, Room};
 use super::layout::{
     Head, SavedAllocator, SavedConfigRing, SavedDevice, SavedMark, SavedPart, SavedPlacement,
     SavedPrefetcher, SavedProgram, SavedRun, SavedSet, SavedTrace, fingerprint,
@@ -18,11 +18,11 @@ use crate::mark::MarkOwner;
 use crate::observer::{Holding, Observer};
 use crate::peak_composition::PeakEntry;
 use crate::program::{Cb, Cover, Kernel, Placement, ProgramOnDevice};
-use crate::residency::{Captured, MAX_CAPTURED};
-use crate::totals::GaugeKind;
+use crate::residency::{Captured, MAX_CAPTURED, Vacated};
+use crate::totals::{GaugeKind, PeakSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use ttmem_event::{Class, CoreSet, CoresId, MeshId, ProgramId, TextId};
+use ttmem_event::{Class, CoreSet, CoreType, CoresId, MeshId, ProgramId, TextId};
 
 impl Account {
     /// Makes of an account that has its definitions and nothing else the one that was saved.
@@ -47,6 +47,24 @@ impl Account {
 /// holds.
 const ITEM_WORK: u64 = 8;
 
+/// What a row takes besides twice its size: its place in indexes.
+const ROW_BYTES: usize = 64;
+
+/// What an entry takes in two trees.
+const TREE_BYTES: usize = 256;
+
+/// What the cores that were left on a device take.
+fn vacated_bytes(device: &SavedDevice) -> usize {
+    let of_type = |core_type: &CoreType| {
+        device
+            .vacancies
+            .iter()
+            .any(|left| left.core_type == *core_type)
+    };
+    let types = CoreType::ALL.iter().filter(|core_type| of_type(core_type));
+    ROW_BYTES + types.count() * Vacated::BOX_BYTES
+}
+
 /// An account on its way to become the one that was saved, a part at a time.
 #[derive(Debug)]
 pub struct Loading {
@@ -70,12 +88,18 @@ pub struct Loading {
     peaks_before: Vec<[u64; GaugeKind::COUNT]>,
     /// The latest time of anything that was booked.
     latest: u64,
+    room: Room,
 }
 
 impl Loading {
     /// Begins with an account that has its definitions and nothing else.
     #[must_use]
     pub fn new(account: Account) -> Self {
+        Self::within(account, Room::default())
+    }
+
+    /// The same, with so much room for what is made of the bytes.
+    pub(super) fn within(account: Account, room: Room) -> Self {
         Self {
             account,
             read: 0,
@@ -90,6 +114,7 @@ impl Loading {
             at_peaks: Vec::new(),
             peaks_before: Vec::new(),
             latest: 0,
+            room,
         }
     }
 
@@ -102,6 +127,11 @@ impl Loading {
     #[must_use]
     pub fn finish(self) -> (Account, u64) {
         (self.account, self.latest)
+    }
+
+    /// The account, and the room that it took.
+    pub(super) fn into_whole(self) -> (Account, Room) {
+        (self.account, self.room)
     }
 
     /// Goes on for so many work units; true when all is done. Each call is given the same state.
@@ -120,6 +150,8 @@ impl Loading {
             clock,
             texts: &[],
             is_first_layout: false,
+            has_calls: true,
+            room: std::mem::take(&mut self.room),
         };
         let until = self.account.work.saturating_add(work);
         let mut loader = Loader {
@@ -130,6 +162,7 @@ impl Loading {
         };
         let came = loader.read_all(&mut read);
         loader.loading.read = bytes.len() - read.bytes.len();
+        loader.loading.room = std::mem::take(&mut read.room);
         if came == Came::Paused {
             return false;
         }
@@ -171,18 +204,30 @@ impl<O: Observer> Loader<'_, O> {
             let list = self.loading.list;
             let came = match list {
                 0 => self.read_head(read),
-                1 => self.each(read, Self::take_mark),
-                2 => self.each(read, Self::take_device),
+                1 => {
+                    let peaks = self.loading.devices.len() * size_of::<PeakSet>();
+                    self.each_with(read, move |_mark: &SavedMark| 2 * peaks, Self::take_mark)
+                }
+                2 => self.each_with(read, vacated_bytes, Self::take_device),
                 3 => self.each(read, Self::take_allocator),
                 4 => self.each(read, Self::take_buffer),
                 5 => self.each(read, Self::take_legacy_cb),
                 6 => self.each(read, Self::take_placement),
                 7 => self.each(read, Self::take_cover),
                 8 => self.each(read, Self::take_program),
-                9 => self.each(read, Self::take_trace),
+                9 => {
+                    let extra = |trace: &SavedTrace| TREE_BYTES * trace.captured.len();
+                    self.each_with(read, extra, Self::take_trace)
+                }
                 10 => self.each(read, Self::take_freed),
-                11 => self.each(read, Self::take_config_ring),
-                12 => self.each(read, Self::take_prefetcher),
+                11 => {
+                    let extra = |ring: &SavedConfigRing| TREE_BYTES * ring.entries.len();
+                    self.each_with(read, extra, Self::take_config_ring)
+                }
+                12 => {
+                    let extra = |cache: &SavedPrefetcher| TREE_BYTES * cache.entries.len();
+                    self.each_with(read, extra, Self::take_prefetcher)
+                }
                 _behind => return Came::ToTheEnd,
             };
             if came != Came::ToTheEnd {
@@ -208,6 +253,16 @@ impl<O: Observer> Loader<'_, O> {
         read: &mut Reader<'_>,
         take: impl Fn(&mut Self, T) -> Outcome,
     ) -> Came {
+        self.each_with(read, |_item| ROW_BYTES, take)
+    }
+
+    /// The same of items that come to more than twice their size.
+    fn each_with<T: Codec>(
+        &mut self,
+        read: &mut Reader<'_>,
+        extra: impl Fn(&T) -> usize,
+        take: impl Fn(&mut Self, T) -> Outcome,
+    ) -> Came {
         let left = self.loading.left.take().or_else(|| read.get::<u64>());
         let Some(left) = left else {
             return Came::Broken;
@@ -217,7 +272,8 @@ impl<O: Observer> Loader<'_, O> {
                 self.loading.left = Some(left - done);
                 return Came::Paused;
             }
-            let Some(item) = read.get() else {
+            let item = read.item::<T>();
+            let Some(item) = item.filter(|item| read.room.draw(extra(item)).is_some()) else {
                 return Came::Broken;
             };
             self.loading.account.work += ITEM_WORK;
@@ -369,7 +425,7 @@ impl<O: Observer> Loader<'_, O> {
         }
         let buffers = &self.loading.account.buffers;
         let is_known = buffers.find(buffers.key_of(&row)).is_some();
-        if is_known || row.order > self.loading.account.order {
+        if is_known || !self.is_event(row.order) {
             return Err(Anomaly::Malformed);
         }
         let mut apply = self.apply(row.time);
@@ -377,6 +433,12 @@ impl<O: Observer> Loader<'_, O> {
         apply.book_row(row)?;
         self.count_at_peaks(row.time, &PeakEntry::of_buffer(&row));
         Ok(())
+    }
+
+    /// Whether the account had an event of this number. Events count from 1: 0 stands for the time before
+    /// them, when nothing was live.
+    fn is_event(&self, order: u64) -> bool {
+        (1..=self.loading.account.order).contains(&order)
     }
 
     /// Counts what was booked among what was live at the peaks that are claimed.
@@ -396,10 +458,8 @@ impl<O: Observer> Loader<'_, O> {
 
     /// Takes what was live at a peak; what cannot have been released since is refused.
     fn take_freed(&mut self, mut entry: PeakEntry) -> Outcome {
-        if entry.placed >= entry.freed
-            || entry.freed > self.loading.account.order
-            || entry.count == 0
-        {
+        let are_events = self.is_event(entry.placed) && self.is_event(entry.freed);
+        if !are_events || entry.placed >= entry.freed || entry.count == 0 {
             return Err(Anomaly::Malformed);
         }
         if entry.bytes > MAX_HELD_BYTES {
@@ -430,7 +490,7 @@ impl<O: Observer> Loader<'_, O> {
         let cb = &row.cb;
         let is_legacy =
             self.loading.account.legacy && cb.cores_id == CoresId::NONE && cb.core_count == 1;
-        if !is_legacy || cb.order > self.loading.account.order || cb.size_bytes > ABSURD_BYTES {
+        if !is_legacy || !self.is_event(cb.order) || cb.size_bytes > ABSURD_BYTES {
             return Err(Anomaly::Malformed);
         }
         self.apply(cb.time).book_legacy_cb(row)?;
@@ -467,10 +527,8 @@ impl<O: Observer> Loader<'_, O> {
             None if cb.cores_id == CoresId::NONE && self.loading.account.legacy => 1,
             None => return Err(Anomaly::Undefined),
         };
-        if cb.core_count != count
-            || cb.size_bytes > ABSURD_BYTES
-            || cb.order > self.loading.account.order
-        {
+        let is_too_large = cb.size_bytes > ABSURD_BYTES;
+        if cb.core_count != count || is_too_large || !self.is_event(cb.order) {
             return Err(Anomaly::Malformed);
         }
         Ok(())
@@ -492,9 +550,8 @@ impl<O: Observer> Loader<'_, O> {
             (None, None) => true,
             _half_known => false,
         };
-        let too_large =
-            kernel.total_bytes > ABSURD_BYTES || kernel.order > self.loading.account.order;
-        if !is_known || !count_fits || !adds_up || too_large {
+        let is_sound = kernel.total_bytes <= ABSURD_BYTES && self.is_event(kernel.order);
+        if !is_known || !count_fits || !adds_up || !is_sound {
             return Err(Anomaly::Malformed);
         }
         Ok(())
@@ -549,6 +606,7 @@ impl<O: Observer> Loader<'_, O> {
         let cb_bytes = cb_bytes.fold(0, u64::saturating_add);
         let kernel_bytes = kernels.iter().map(|kernel| kernel.total_bytes);
         let kernel_bytes = kernel_bytes.fold(0, u64::saturating_add);
+        self.loading.account.work += (cbs.len() + kernels.len()) as u64;
         let mut apply = self.apply(0);
         apply.check_held(&[slot], GaugeKind::Cb, cb_bytes)?;
         apply.check_held(&[slot], GaugeKind::Kernel, kernel_bytes)?;

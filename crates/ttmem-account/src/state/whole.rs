@@ -6,13 +6,19 @@
 //! peaks, what was counted. It is read through the same checks, and a state that does not come out as
 //! it was saved is refused as a whole.
 
-use super::codec::{Codec, Out, Reader};
-use crate::account::Account;
+use super::codec::{Codec, Out, Reader, Room};
+use super::load::Loading;
+use crate::account::{Account, DeviceIndex};
 use crate::anomaly::Anomalies;
 use crate::apply::Apply;
-use crate::device::{Capacity, ComputeL1, DeviceMoment};
+use crate::buffers::BufferRow;
+use crate::device::{Capacity, ComputeL1, DeviceMoment, HeldDevice};
+use crate::freed::Freed;
+use crate::legacy_cbs::LegacyCb;
 use crate::limits::Limits;
 use crate::mark::{MAX_MARKS, Mark, Marks};
+use crate::mesh::Mesh;
+use crate::program::Program;
 use crate::residency::Vacated;
 use crate::totals::{GaugeKind, Totals};
 use crate::untracked::NotTracked;
@@ -27,6 +33,12 @@ use ttmem_event::{
 
 /// Bytes of a state for which one more slot may be free.
 const BYTES_PER_SLOT: usize = 32;
+
+/// Work units between looks at what is left of a budget.
+const WORK_AT_ONCE: u64 = 1 << 18;
+
+/// A free slot in the list of an account, and where it was checked.
+const SLOT_BYTES: usize = 2 * size_of::<u32>() + 1;
 
 /// Figures above this are noise: sums of them must not overflow.
 const MAX_FIGURE: u64 = 1 << 56;
@@ -150,7 +162,9 @@ impl Account {
     ) -> Option<Self> {
         let mut account = Self::new(read.get()?);
         for definition in DefinitionIter::new(get_block(read)?) {
-            let definition = match definition.ok()? {
+            let definition = definition.ok()?;
+            read.room.draw(room_of(&definition))?;
+            let definition = match definition {
                 Definition::Text { id, text } => Definition::Text {
                     id,
                     text: rename(&text).to_string(),
@@ -162,24 +176,43 @@ impl Account {
         let state = get_block(read)?;
         room.add(state);
         let aside: SavedAside = read.get()?;
-        account.prepare(&aside.slots, room)?;
-        let mut account = account.load(state, &|time| time, limits, &mut ());
+        account.prepare(&aside.slots, room, &mut read.room)?;
+        let mut loading = Loading::within(account, read.room.part());
+        while !loading.go_on(state, &|time| time, limits, &mut (), WORK_AT_ONCE) {
+            read.room.spend(WORK_AT_ONCE)?;
+        }
+        let (mut account, part) = loading.into_whole();
+        read.room.join(part)?;
         account.take_aside(aside, limits)?;
         Some(account)
     }
 
-    fn prepare(&mut self, slots: &[Vec<u32>], room: &mut SlotRoom) -> Option<()> {
+    fn prepare(
+        &mut self,
+        slots: &[Vec<u32>],
+        room: &mut SlotRoom,
+        memory: &mut Room,
+    ) -> Option<()> {
         let [buffers, cbs, programs, freed] = slots else {
             return None;
         };
-        let mut lay = |stack: &Vec<u32>, prepare: &mut dyn FnMut(Vec<u32>) -> bool| {
+        let mut lay = |stack: &Vec<u32>, row: usize, prepare: &mut dyn FnMut(Vec<u32>) -> bool| {
+            memory.draw(stack.len().checked_mul(row + SLOT_BYTES)?)?;
             let is_laid = stack.is_empty() || (room.take(stack.len()) && prepare(stack.clone()));
             is_laid.then_some(())
         };
-        lay(buffers, &mut |stack| self.buffers.rows.prepare(stack))?;
-        lay(cbs, &mut |stack| self.legacy_cbs.rows.prepare(stack))?;
-        lay(programs, &mut |stack| self.programs.prepare(stack))?;
-        lay(freed, &mut |stack| self.freed.pages_mut().prepare(stack))
+        lay(buffers, size_of::<Option<BufferRow>>(), &mut |stack| {
+            self.buffers.rows.prepare(stack)
+        })?;
+        lay(cbs, size_of::<Option<LegacyCb>>(), &mut |stack| {
+            self.legacy_cbs.rows.prepare(stack)
+        })?;
+        lay(programs, size_of::<Option<Program>>(), &mut |stack| {
+            self.programs.prepare(stack)
+        })?;
+        lay(freed, size_of::<Option<Freed>>(), &mut |stack| {
+            self.freed.pages_mut().prepare(stack)
+        })
     }
 
     /// Takes what its client does not know, if what its client knows came out as it was.
@@ -259,6 +292,16 @@ impl Account {
             };
             Definition::Mesh(definition).encode(out);
         }
+    }
+}
+
+/// What a definition takes at most: in tables that grow, and what is made of devices and meshes.
+fn room_of(definition: &Definition) -> usize {
+    match definition {
+        Definition::Text { text, .. } => 2 * text.len() + 256,
+        Definition::Cores { .. } => 4 * size_of::<CoreSet>(),
+        Definition::Device(_) => 2 * (size_of::<HeldDevice>() + size_of::<DeviceIndex>()) + 256,
+        Definition::Mesh(mesh) => 2 * size_of::<Mesh>() + 64 * mesh.devices.len() + 512,
     }
 }
 
@@ -389,6 +432,8 @@ pub fn get_vacated(read: &mut Reader<'_>) -> Option<Option<Arc<Vacated>>> {
                 .leave(core_type, &cores, run, time);
         },
     );
+    let boxes = vacated.as_ref().map_or(0, Vacated::boxes);
+    read.room.draw(2 * boxes * Vacated::BOX_BYTES)?;
     is_whole.then_some(vacated.map(Arc::new))
 }
 

@@ -35,6 +35,7 @@ fn snapshot() -> Snapshot {
         devices: vec![device()],
         processes: vec![process()],
         marks: vec![Mark {
+            name_hidden: false,
             name: "warm-up".into(),
             number: 1,
             time: TIME,

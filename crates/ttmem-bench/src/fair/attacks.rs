@@ -7,10 +7,12 @@ use crate::wire_client::WireClient;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use ttmem_event::legacy::{Request, RequestKind};
 use ttmem_event::wire::Preamble;
@@ -51,6 +53,12 @@ pub(super) enum Attack {
     Devices,
     /// Processes that report a little and end.
     ShortProcesses,
+    /// Connections that say hello and end, as fast as they can be made.
+    Storm,
+    /// Connections with a whole state that is not one, each of another instance.
+    BrokenResyncs,
+    /// Readers that have a hundred thousand buffers sorted, all the time.
+    SortedReaders,
     /// One of those.
     Once,
 }
@@ -81,8 +89,21 @@ impl AttackOptions {
     pub(super) fn greet(&self) -> Result<WireClient> {
         let mut instance = [0; 16];
         instance[..4].copy_from_slice(&std::process::id().to_le_bytes());
+        self.greet_as(instance)
+    }
+
+    pub(super) fn greet_as(&self, instance: [u8; 16]) -> Result<WireClient> {
         WireClient::greet(self.connect()?, instance, "other")
     }
+}
+
+/// An instance that no other client has.
+pub(super) fn new_instance() -> [u8; 16] {
+    static LAST: AtomicU64 = AtomicU64::new(1);
+    let mut instance = [0; 16];
+    instance[..4].copy_from_slice(&std::process::id().to_le_bytes());
+    instance[8..].copy_from_slice(&LAST.fetch_add(1, Relaxed).to_le_bytes());
+    instance
 }
 
 /// Says that it has begun what it does.
@@ -114,6 +135,9 @@ pub fn run(options: &AttackOptions) -> Result<()> {
         Attack::ReaderFlood => flood_readers(options),
         Attack::Devices => take_devices(options),
         Attack::ShortProcesses => spawn_short(options),
+        Attack::Storm => storm(options),
+        Attack::BrokenResyncs => costly::broken_resyncs(options),
+        Attack::SortedReaders => sort_buffers(options),
     }
 }
 
@@ -239,6 +263,55 @@ fn flood_readers(options: &AttackOptions) -> Result<()> {
             .write_all(b"GET /api/v1/snapshot HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         while sent.is_ok() && stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
     }
+}
+
+/// Connections of a storm that are open at a time.
+const STORM: usize = 200;
+
+fn storm(options: &AttackOptions) -> Result<()> {
+    let address = SocketAddrUnix::new(&options.socket)?;
+    begun()?;
+    loop {
+        let mut open = Vec::with_capacity(STORM);
+        for _connection in 0..STORM {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            // It may be refused: that is what is tried.
+            if rustix::net::connect(&socket, &address).is_ok() {
+                let mut stream = UnixStream::from(socket);
+                let _refused =
+                    stream.write_all(&WireClient::hello(new_instance(), "other", Vec::new()));
+                open.push(stream);
+            }
+        }
+    }
+}
+
+fn sort_buffers(options: &AttackOptions) -> Result<()> {
+    const READERS: usize = 30;
+    let mut client = options.greet()?;
+    costly::open_chip(&mut client)?;
+    client.send(&costly::allocations(0..100_000))?;
+    client.wait_for_ack()?;
+    begun()?;
+    let read = || {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let Ok(mut stream) = options.connect() else {
+                continue;
+            };
+            let sent = stream.write_all(
+                b"GET /api/v1/buffers?sort=size&limit=10 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            );
+            while sent.is_ok() && stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+        }
+    };
+    std::thread::scope(|scope| {
+        for _reader in 0..READERS {
+            scope.spawn(read);
+        }
+    });
+    Ok(())
 }
 
 fn take_devices(options: &AttackOptions) -> Result<()> {

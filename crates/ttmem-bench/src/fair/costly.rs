@@ -1,6 +1,6 @@
 //! Streams of events of the new protocol: plain ones, and those that cost a server much.
 
-use super::attacks::{AttackOptions, begun};
+use super::attacks::{AttackOptions, begun, new_instance};
 use crate::harness::{mesh, n150};
 use crate::wire_client::WireClient;
 use anyhow::Result;
@@ -203,5 +203,28 @@ pub(super) fn resync(options: &AttackOptions) -> Result<()> {
     loop {
         client.write(&bytes)?;
         client.wait_for_ack()?;
+    }
+}
+
+/// Bytes of a state that is none.
+const BROKEN_BYTES: usize = 200_000;
+
+pub(super) fn broken_resyncs(options: &AttackOptions) -> Result<()> {
+    let mut bytes = Vec::new();
+    Frame::put(&mut bytes, FrameKind::ResyncBegin, |_out| {});
+    Frame::put_state(&mut bytes, &[0xA5; BROKEN_BYTES]);
+    let end = ResyncEnd {
+        next_sequence: 0,
+        lost_events: 0,
+        elided_events: 0,
+    };
+    Frame::put_resync_end(&mut bytes, &end);
+    begun()?;
+    loop {
+        // A connection beyond its share is refused: that is what is tried.
+        let Ok(mut client) = options.greet_as(new_instance()) else {
+            continue;
+        };
+        let _refused = client.write(&bytes).and_then(|()| client.wait_for_ack());
     }
 }

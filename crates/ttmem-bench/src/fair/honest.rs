@@ -1,12 +1,12 @@
-//! The honest process: a client of each protocol, and what it knows that the server must show.
+//! The honest process: a client of each protocol and a reader, and what it knows that the server must show.
 
 use super::costly::allocated;
 use crate::harness::{OwnServer, median, mesh, n150};
 use crate::old_client::{GENERATION, ask};
 use crate::wire_client::WireClient;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
@@ -50,16 +50,17 @@ impl Honest {
         Ok(honest)
     }
 
-    /// Round trips of both protocols, one after the other, for some time.
-    pub(super) fn run(&mut self, time: Duration) -> Result<[RoundTrips; 2]> {
-        let mut found = [RoundTrips::default(), RoundTrips::default()];
+    /// Round trips of both protocols and of a reader, one after the other, for some time.
+    pub(super) fn run(&mut self, server: &OwnServer, time: Duration) -> Result<[RoundTrips; 3]> {
+        let mut found: [RoundTrips; 3] = Default::default();
         let begun = Instant::now();
         while begun.elapsed() < time {
             for (protocol, found) in found.iter_mut().enumerate() {
                 let begun = Instant::now();
                 match protocol {
                     0 => self.report_new()?,
-                    _old => self.report_old()?,
+                    1 => self.report_old()?,
+                    _reader => ask_for_health(server)?,
                 }
                 found.micros.push(begun.elapsed().as_secs_f64() * 1e6);
                 std::thread::sleep(PAUSE);
@@ -151,6 +152,16 @@ impl Honest {
         }
         Ok((!wrong.is_empty()).then(|| format!("BLIND: {}", wrong.join("; "))))
     }
+}
+
+/// A reader that connects and is answered.
+fn ask_for_health(server: &OwnServer) -> Result<()> {
+    let mut stream = server.connect()?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    ensure!(answer.starts_with(b"HTTP/1.1 200"), "it is not healthy");
+    Ok(())
 }
 
 /// How long round trips took.

@@ -1,8 +1,8 @@
 //! Whether one client can hold up or blind another.
 //!
-//! An honest client of each protocol measures its round trip beside some processes that attack,
-//! and beside as many that are busy and do not. A server of its own for each, in one run, so that
-//! what the machine does besides counts for both. At the end the server's figures of the honest
+//! An honest client of each protocol measures its round trip, and a reader its own, beside some processes that
+//! attack, beside as many that are busy and do not, and alone. A server of its own for each, in one run, so that
+//! what the machine does besides counts for all. At the end the server's figures of the honest
 //! process are compared with what it reported: a process whose figures are missing or wrong is
 //! blind.
 
@@ -36,11 +36,13 @@ pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
             continue;
         }
         let name = attack.name();
-        let busy = beside(programs, Attack::Busy, time)?;
-        let attacked = beside(programs, *attack, time);
+        let quiet = beside(programs, None, time)?;
+        let busy = beside(programs, Some(Attack::Busy), time)?;
+        let attacked = beside(programs, Some(*attack), time);
         let attacked = attacked.with_context(|| format!("beside {name}"))?;
-        writeln!(std::io::stderr(), "{}", line(&name, &busy, &attacked))?;
-        rows.push(row(&name, &busy, &attacked));
+        let references = [("quiet", quiet), ("busy", busy)];
+        writeln!(std::io::stderr(), "{}", line(&name, &references, &attacked))?;
+        rows.push(row(&name, &references, &attacked));
     }
     Ok(json!({
         "processes": PROCESSES,
@@ -49,23 +51,24 @@ pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {
     }))
 }
 
-/// Both honest clients beside processes of one kind.
-fn beside(programs: &Programs, attack: Attack, time: Duration) -> Result<Measured> {
+/// The honest clients beside processes of one kind, or alone.
+fn beside(programs: &Programs, attack: Option<Attack>, time: Duration) -> Result<Measured> {
     let server = OwnServer::start(programs, &["--quiet"])?;
     let mut honest = Honest::connect(&server)?;
     let mut others = Vec::new();
     for number in 0..PROCESSES {
-        others.push(Other::start(&server, attack, number)?);
+        let other = attack.map(|attack| Other::start(&server, attack, number));
+        others.extend(other.transpose()?);
     }
-    honest.run(Duration::from_millis(200))?;
-    let measured = honest.run(time)?;
+    honest.run(&server, Duration::from_millis(200))?;
+    let measured = honest.run(&server, time)?;
     let blind = honest.is_blind(&server)?;
     drop(others);
     Ok(Measured { measured, blind })
 }
 
 struct Measured {
-    measured: [RoundTrips; 2],
+    measured: [RoundTrips; 3],
     blind: Option<String>,
 }
 
@@ -100,18 +103,23 @@ impl Drop for Other {
     }
 }
 
-const PROTOCOLS: [&str; 2] = ["new", "old"];
+const WHO: [&str; 3] = ["new", "old", "healthz"];
 
-fn row(name: &str, busy: &Measured, attacked: &Measured) -> Value {
+/// What is compared with, by name.
+type References = [(&'static str, Measured); 2];
+
+fn row(name: &str, references: &References, attacked: &Measured) -> Value {
     let mut row = json!({ "attack": name, "blind": attacked.blind });
-    let both = busy.measured.iter().zip(&attacked.measured);
-    for (protocol, (busy, attacked)) in PROTOCOLS.iter().zip(both) {
-        row[protocol] = json!({
-            "busy": busy.figures(),
-            "attacked": attacked.figures(),
-            "ratio_median": ratio(attacked.median(), busy.median()),
-            "ratio_p99": ratio(attacked.p99(), busy.p99()),
-        });
+    for (index, who) in WHO.iter().enumerate() {
+        let found = &attacked.measured[index];
+        row[who] = json!({ "attacked": found.figures() });
+        for (reference, measured) in references {
+            let other = &measured.measured[index];
+            row[who][reference] = other.figures();
+            row[who][format!("ratio_median_{reference}")] =
+                json!(ratio(found.median(), other.median()));
+            row[who][format!("ratio_p99_{reference}")] = json!(ratio(found.p99(), other.p99()));
+        }
     }
     row
 }
@@ -120,16 +128,23 @@ fn ratio(attacked: f64, busy: f64) -> f64 {
     (attacked / busy * 100.0).round() / 100.0
 }
 
-/// A line of the table that is printed while it runs.
-fn line(name: &str, busy: &Measured, attacked: &Measured) -> String {
+/// A line of the table that is printed while it runs: times, and ratios to each reference.
+fn line(name: &str, references: &References, attacked: &Measured) -> String {
     let mut line = format!("{name:18}");
-    let both = busy.measured.iter().zip(&attacked.measured);
-    for (protocol, (busy, attacked)) in PROTOCOLS.iter().zip(both) {
-        let (median, p99) = (attacked.median(), attacked.p99());
-        let ratios = (ratio(median, busy.median()), ratio(p99, busy.p99()));
+    for (index, who) in WHO.iter().enumerate() {
+        let found = &attacked.measured[index];
+        let ratios = |of: fn(&RoundTrips) -> f64| {
+            let ratios = references
+                .iter()
+                .map(|(_name, measured)| ratio(of(found), of(&measured.measured[index])));
+            let ratios: Vec<String> = ratios.map(|ratio| format!("{ratio:.2}×")).collect();
+            ratios.join(", ")
+        };
+        let (median, p99) = (found.median(), found.p99());
         line += &format!(
-            " {protocol}: {median:7.0} µs ({:5.2}×), p99 {p99:8.0} µs ({:5.2}×) ",
-            ratios.0, ratios.1
+            " {who}: {median:6.0} µs ({}), p99 {p99:7.0} µs ({}) ",
+            ratios(RoundTrips::median),
+            ratios(RoundTrips::p99)
         );
     }
     line + attacked.blind.as_deref().unwrap_or("sees all")

@@ -7,12 +7,14 @@ use std::collections::{BTreeSet, HashSet};
 use ttmem_account::totals::GaugeKind;
 use ttmem_account::{BufferRow, HeldDevice, name_and_stack};
 use ttmem_event::{Class, TextId};
+use ttmem_ring::heap::Heap;
 
 /// The document; an error where there is no memory for it.
 pub(super) fn write(answer: &Answer) -> Result<Box<[u8]>, AskError> {
     let mut json = Json::default();
-    let lines = answer.lines.as_ref().map(peak_lines::of);
+    let lines = answer.lines.as_ref().map(peak_lines::of).transpose()?;
     let mut texts = BTreeSet::new();
+    let mut outcome = Ok(());
     json.object(|json| {
         json.key("stretch").number(answer.stretch);
         json.key("order").number(answer.order);
@@ -29,7 +31,7 @@ pub(super) fn write(answer: &Answer) -> Result<Box<[u8]>, AskError> {
             }
         });
         if let Some(rows) = &answer.rows {
-            write_rows(json, answer, rows, &mut texts);
+            outcome = write_rows(json, answer, rows, &mut texts);
         }
         json.key("texts").object(|json| {
             for id in texts {
@@ -39,6 +41,7 @@ pub(super) fn write(answer: &Answer) -> Result<Box<[u8]>, AskError> {
             }
         });
     });
+    outcome?;
     json.finish()
 }
 
@@ -146,16 +149,25 @@ fn write_point(json: &mut Json, point: &Point) {
 }
 
 /// The largest rows, and how many there are.
-fn write_rows(json: &mut Json, answer: &Answer, rows: &Rows, texts: &mut BTreeSet<TextId>) {
+fn write_rows(
+    json: &mut Json,
+    answer: &Answer,
+    rows: &Rows,
+    texts: &mut BTreeSet<TextId>,
+) -> Result<(), AskError> {
     let total = |row: &BufferRow| {
         row.charged_bytes()
             .saturating_mul(devices_of(answer, row).len() as u64)
     };
-    let held = rows.held.buffers.iter().map(|(_slot, row)| (row, false));
-    let held = held.filter(|(row, _closed)| row.order > rows.since_order);
-    let mut wanted: Vec<(&BufferRow, bool)> = held
-        .chain(rows.left.iter().map(|row| (row, true)))
-        .collect();
+    let all = || {
+        let held = rows.held.buffers.iter().map(|(_slot, row)| (row, false));
+        let held = held.filter(|(row, _closed)| row.order > rows.since_order);
+        held.chain(rows.left.iter().map(|row| (row, true)))
+    };
+    let mut wanted: Vec<(&BufferRow, bool)> = Vec::new();
+    let reserved = wanted.try_reserve_exact(all().count());
+    reserved.map_err(|_none| AskError::NoMemory)?;
+    wanted.extend(all());
     let bytes: u64 = wanted.iter().map(|(row, _closed)| total(row)).sum();
     let (more, more_bytes) = rows.unlisted;
     json.key("row_count").number(wanted.len() as u64 + more);
@@ -168,7 +180,7 @@ fn write_rows(json: &mut Json, answer: &Answer, rows: &Rows, texts: &mut BTreeSe
         wanted.truncate(rows.most);
     }
     wanted.sort_unstable_by_key(by_size);
-    let binaries = binaries(rows);
+    let binaries = binaries(rows)?;
     json.key("rows").list(|json| {
         for (row, is_closed) in &wanted {
             json.object(|json| {
@@ -179,7 +191,10 @@ fn write_rows(json: &mut Json, answer: &Answer, rows: &Rows, texts: &mut BTreeSe
             });
         }
     });
-    texts.extend(wanted.iter().map(|(row, _closed)| row.operation));
+    // Where memory runs out meanwhile, the document is cut as well.
+    let operations = wanted.iter().map(|(row, _closed)| row.operation);
+    texts.extend(operations.take_while(|_text| !Heap::is_exhausted()));
+    Ok(())
 }
 
 fn devices_of<'a>(answer: &'a Answer, row: &BufferRow) -> &'a [u32] {
@@ -204,12 +219,18 @@ fn write_row(json: &mut Json, answer: &Answer, row: &BufferRow) {
 }
 
 /// The sizes of the binaries of live programs, each with a device that it was sent to.
-fn binaries(rows: &Rows) -> HashSet<(u32, u64)> {
+fn binaries(rows: &Rows) -> Result<HashSet<(u32, u64)>, AskError> {
     let programs = rows.held.programs.iter();
     let parts = programs.flat_map(|(_slot, program)| &program.on);
-    parts
-        .filter_map(|on| Some((on.device, on.sent_bytes?)))
-        .collect()
+    let sizes = parts.filter_map(|on| Some((on.device, on.sent_bytes?)));
+    let mut binaries = HashSet::new();
+    for size in sizes {
+        // There are few different ones.
+        let reserved = binaries.try_reserve(1);
+        reserved.map_err(|_none| AskError::NoMemory)?;
+        binaries.insert(size);
+    }
+    Ok(binaries)
 }
 
 /// Whether a buffer is the binary of a program: of DRAM, as large, and of no operation's asking.

@@ -2,6 +2,7 @@
 
 use super::AskError;
 use std::fmt::{self, Write};
+use ttmem_ring::heap::Heap;
 
 /// Writes an object or a list: what separates its parts is written once they are there.
 ///
@@ -30,7 +31,8 @@ impl Json {
     }
 
     fn put(&mut self, part: &str) {
-        self.is_cut = self.is_cut || self.text.try_reserve(part.len()).is_err();
+        self.is_cut =
+            self.is_cut || Heap::is_exhausted() || self.text.try_reserve(part.len()).is_err();
         if !self.is_cut {
             self.text.push_str(part);
         }

@@ -1,12 +1,13 @@
 //! What was live at peaks, by the text that asked for it.
 
-use super::{AtPeak, Lines, Part};
+use super::{AskError, AtPeak, Lines, Part};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use ttmem_account::peak_composition;
 use ttmem_account::totals::GaugeKind;
 use ttmem_event::TextId;
+use ttmem_ring::heap::Heap;
 
 /// Buffers of one text that were live at a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub(crate) struct Line {
 /// The largest lines at each peak, by device and gauge; none where they are not known.
 pub(crate) type LinesAtPeaks = HashMap<(usize, GaugeKind), Vec<Line>>;
 
-pub(crate) fn of(lines: &Lines) -> LinesAtPeaks {
+/// An error where there is no memory for them.
+pub(crate) fn of(lines: &Lines) -> Result<LinesAtPeaks, AskError> {
     let mut found = LinesAtPeaks::new();
     let mut rest: Vec<&AtPeak> = lines.at.iter().collect();
     // Mostly all peaks are of one part: its rows are looked at once.
@@ -30,16 +32,21 @@ pub(crate) fn of(lines: &Lines) -> LinesAtPeaks {
         let (same, others) = rest
             .into_iter()
             .partition(|at| Arc::ptr_eq(&at.part, &part));
-        in_part(&part, same, lines, &mut found);
+        in_part(&part, same, lines, &mut found)?;
         rest = others;
     }
-    found
+    Ok(found)
 }
 
 /// A gauge, the event that reached its peak, a mesh, a text, and whether it is from before.
 type Key = (GaugeKind, u64, u32, TextId, bool);
 
-fn in_part(part: &Part, at: Vec<&AtPeak>, lines: &Lines, found: &mut LinesAtPeaks) {
+fn in_part(
+    part: &Part,
+    at: Vec<&AtPeak>,
+    lines: &Lines,
+    found: &mut LinesAtPeaks,
+) -> Result<(), AskError> {
     let order = |at: &AtPeak| {
         let held = part.facts.devices.get(at.slot)?;
         Some(held.totals.gauge(at.kind).peak_order())
@@ -51,6 +58,10 @@ fn in_part(part: &Part, at: Vec<&AtPeak>, lines: &Lines, found: &mut LinesAtPeak
     }
     let mut sums: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
     for entry in peak_composition::buffers(&part.rows) {
+        // The sums are many small blocks: the first that the system refuses is the last.
+        if Heap::is_exhausted() {
+            return Err(AskError::NoMemory);
+        }
         let kind = entry.gauge();
         let is_before = !entry.is_placed_after(lines.begun_after);
         for order in orders.get(&kind).into_iter().flatten() {
@@ -68,9 +79,10 @@ fn in_part(part: &Part, at: Vec<&AtPeak>, lines: &Lines, found: &mut LinesAtPeak
         };
         found.insert(
             (at.slot, at.kind),
-            of_device(part, at, order, &sums, lines.most),
+            of_device(part, at, order, &sums, lines.most)?,
         );
     }
+    Ok(())
 }
 
 fn of_device(
@@ -79,13 +91,16 @@ fn of_device(
     order: u64,
     sums: &BTreeMap<Key, (u64, u64)>,
     most: usize,
-) -> Vec<Line> {
+) -> Result<Vec<Line>, AskError> {
     let is_on = |mesh: u32| {
         let mesh = part.facts.meshes.get(mesh as usize);
         mesh.is_some_and(|mesh| mesh.devices.iter().any(|slot| *slot as usize == at.slot))
     };
     let mut lines: BTreeMap<(TextId, bool), Line> = BTreeMap::new();
     for ((kind, at_order, mesh, text, is_before), (bytes, count)) in sums {
+        if Heap::is_exhausted() {
+            return Err(AskError::NoMemory);
+        }
         if (*kind, *at_order) == (at.kind, order) && is_on(*mesh) {
             let line = lines.entry((*text, *is_before)).or_insert(Line {
                 bytes: 0,
@@ -97,8 +112,11 @@ fn of_device(
             line.count += count;
         }
     }
-    let mut lines: Vec<Line> = lines.into_values().collect();
-    lines.sort_by_key(|line| Reverse(line.bytes));
-    lines.truncate(most);
-    lines
+    let mut largest = Vec::new();
+    let reserved = largest.try_reserve_exact(lines.len());
+    reserved.map_err(|_none| AskError::NoMemory)?;
+    largest.extend(lines.into_values());
+    largest.sort_unstable_by_key(|line: &Line| (Reverse(line.bytes), line.text, line.is_before));
+    largest.truncate(most);
+    Ok(largest)
 }

@@ -13,6 +13,7 @@ use ttmem_account::{Account, Limits};
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::RingPosition;
 use ttmem_event::{Definition, Event, EventKind};
+use ttmem_ring::heap::Fallible;
 
 /// Stands for an event that comes from no ring.
 const NO_RING: u16 = u16::MAX;
@@ -100,6 +101,7 @@ impl History {
     #[cold]
     fn make_room(&mut self) {
         let more = self.records.len();
+        let _fallible = Fallible::begin();
         let grown = room::allows(more.saturating_mul(KEPT_BYTES))
             && self.records.try_reserve(more).is_ok()
             && self.rings.try_reserve(more).is_ok();

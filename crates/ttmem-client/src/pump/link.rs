@@ -9,12 +9,12 @@ use super::definitions::Definitions;
 use super::history::History;
 use super::socket::{Broken, Socket};
 use crate::client::Client;
-use crate::clock::Calibration;
+use crate::clock::{Calibration, Instant};
 use crate::config::Config;
 use crate::host;
 use crate::labels;
 use crate::trust;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Hello, Preamble, ResyncEnd};
 use ttmem_event::wire::{VERSION, Welcome};
 
@@ -106,12 +106,12 @@ impl Phase {
 
 /// Gives back the memory of a large state in a thread of its own, if there is one to be had.
 fn drop_beside(frames: Vec<u8>) {
-    let thread = std::thread::Builder::new().name("ttmem-state".to_owned());
-    let _dropping = thread.spawn(move || drop(frames));
+    // Without a thread, they are dropped here.
+    let _no_thread = host::spawn(c"ttmem-state", move || drop(frames));
 }
 
 fn is_trusted(socket: &Socket, config: &Config) -> bool {
-    let own = rustix::process::geteuid().as_raw();
+    let own = host::own_uid();
     let server = socket.server_uid();
     server.is_some_and(|uid| trust::is_trusted(uid, own, config.trusted_uid))
 }
@@ -235,6 +235,7 @@ impl Link {
         let Some((socket, trusted)) = found else {
             return self.disconnect(self.pause);
         };
+        client.connection.set(socket.identity());
         self.handed = Handed {
             trusted,
             ..Handed::default()
@@ -245,7 +246,7 @@ impl Link {
         self.out.extend_from_slice(&Preamble::OURS.encode());
         let visible = client.config.visible_devices.clone();
         let visible = visible.or_else(|| std::env::var("TT_VISIBLE_DEVICES").ok());
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let pid = host::own_pid();
         let name = client.config.name.clone().or_else(host::program_name);
         let found = || labels::found(client.config.labels.as_deref());
         let labels = self.labels.get_or_insert_with(found);

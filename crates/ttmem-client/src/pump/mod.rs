@@ -23,17 +23,14 @@ use definitions::Definitions;
 use history::History;
 use link::Link;
 use rings::Rings;
-use rustix::time::ClockId;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use ttmem_account::Account;
 use ttmem_event::wire::{Frame, FrameKind};
 use ttmem_event::{Event, EventKind, Source};
-
-/// The pump's own stack: it never goes deep.
-const STACK_BYTES: usize = 256 << 10;
+use ttmem_ring::heap::Heap;
 
 /// How long the pump sleeps after a turn that found as many events as it should.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
@@ -67,20 +64,16 @@ pub(crate) fn spawn(client: &'static Client, calibration: Calibration) -> io::Re
         .turn(client, &mut pump.history, &mut pump.definitions);
     // The thread inherits the mask: the program's signals are not ours to take.
     let _blocked = SignalsBlocked::begin();
-    std::thread::Builder::new()
-        .name("ttmem-pump".to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            // A failure of ours ends the tracking, not the program.
-            let run = std::panic::AssertUnwindSafe(|| pump.run());
-            if std::panic::catch_unwind(run).is_err() {
-                crate::start::disable();
-                client.flush.abandon();
-                futex::wake_all(client.flush.progress_word());
-                host::complain("tracking is off: the pump failed");
-            }
-        })?;
-    Ok(())
+    host::spawn(c"ttmem-pump", move || {
+        // A failure of ours ends the tracking, not the program.
+        let run = std::panic::AssertUnwindSafe(|| pump.run());
+        let ended = std::panic::catch_unwind(run).unwrap_or(Err("the pump failed"));
+        if let Err(why) = ended {
+            crate::start::disable();
+            client.abandon();
+            host::complain(&format!("tracking is off: {why}"));
+        }
+    })
 }
 
 /// Has the next thread that records wake the pump; false where the system cannot make that certain.
@@ -103,6 +96,17 @@ fn saved(account: &Account) -> Vec<u8> {
     Frame::put(&mut frames, FrameKind::ResyncBegin, |_out| {});
     Frame::put_state(&mut frames, &bytes);
     frames
+}
+
+/// What has become of a state that another thread makes.
+enum Made {
+    NotYet,
+    State(Vec<u8>),
+    Failed,
+}
+
+fn locked(made: &Mutex<Made>) -> MutexGuard<'_, Made> {
+    made.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 /// The account again, once nobody else has it.
@@ -158,15 +162,20 @@ impl Pump {
         }
     }
 
-    fn run(mut self) {
-        loop {
+    fn run(mut self) -> Result<(), &'static str> {
+        // Where memory has run out, what is held here goes back to the program.
+        while !Heap::is_exhausted() {
             let doorbell = self.client.doorbell.read();
             let turn = self.turn();
             if turn.ended {
-                return;
+                return Ok(());
+            }
+            if crate::clock::is_refused() {
+                return Err("this system does not tell the time any more");
             }
             self.rest(&turn, doorbell);
         }
+        Ok(())
     }
 
     fn turn(&mut self) -> Turn {
@@ -241,6 +250,8 @@ impl Pump {
         if closing {
             self.link.goodbye(&self.history);
         }
+        // The figures that a thread reads after its flush are those of its end.
+        self.publish_figures();
         flush.complete(number, closing);
         futex::wake_all(flush.progress_word());
         closing
@@ -272,7 +283,7 @@ impl Pump {
         };
         if !room::is_there(bytes) {
             for (asked, _until) in self.asked.drain(..) {
-                let _gone = asked.answer.try_send(Err(AskError::NoMemory));
+                asked.answer(Err(AskError::NoMemory));
             }
             return;
         }
@@ -294,8 +305,8 @@ impl Pump {
         let next = present.next();
         let ready = |until: &Option<u64>| until.is_some_and(|until| until <= next);
         for (asked, _until) in self.asked.extract_if(.., |(_asked, until)| ready(until)) {
-            // Who no longer waits has been given up on.
-            let _gone = asked.answer.try_send(present.answer(asked.question, time));
+            let answer = present.answer(asked.question, time);
+            asked.answer(answer);
         }
     }
 
@@ -322,24 +333,35 @@ impl Pump {
     fn make_state_beside(&mut self, account: Account) -> (Account, Vec<u8>) {
         let lent = Arc::new(account);
         let account = Arc::clone(&lent);
-        // It inherits the blocked signals of this thread.
-        let maker = std::thread::Builder::new()
-            .name("ttmem-state".to_owned())
-            .spawn(move || saved(&lent));
-        let Ok(maker) = maker else {
+        let made = Arc::new(Mutex::new(Made::NotYet));
+        let result = Arc::clone(&made);
+        let maker = host::spawn(c"ttmem-state", move || {
+            let make = std::panic::AssertUnwindSafe(|| saved(&lent));
+            let state = std::panic::catch_unwind(make);
+            // Before it is said to be made: the pump then has the account for itself.
+            drop(lent);
+            *locked(&result) = state.map_or(Made::Failed, Made::State);
+        });
+        if maker.is_err() {
             let state = saved(&account);
             return (own(account), state);
-        };
-        while !maker.is_finished() {
+        }
+        loop {
+            match std::mem::replace(&mut *locked(&made), Made::NotYet) {
+                Made::State(state) => return (own(account), state),
+                Made::Failed => {
+                    let state = saved(&account);
+                    return (own(account), state);
+                }
+                Made::NotYet if Heap::is_exhausted() => Heap::stop_thread(),
+                Made::NotYet => {}
+            }
             let horizon = crate::clock::horizon();
             self.rings.refresh(self.client);
             self.rings.merge(horizon, MERGED_AT_ONCE, &mut self.history);
             self.rings.free(self.client, &self.history);
-            std::thread::sleep(SHORTEST_SLEEP);
+            host::sleep(SHORTEST_SLEEP);
         }
-        let state = maker.join().ok();
-        let state = state.unwrap_or_else(|| saved(&account));
-        (own(account), state)
     }
 
     fn publish_figures(&self) {
@@ -348,8 +370,9 @@ impl Pump {
         set(&figures.lost_events, self.rings.lost());
         set(&figures.elided_events, self.history.elided());
         set(&figures.resyncs, self.link.resyncs());
-        let cpu_nanos = crate::clock::system_nanos(ClockId::ThreadCPUTime);
-        set(&figures.pump_cpu_nanos, cpu_nanos);
+        if let Some(cpu_nanos) = crate::clock::thread_cpu_nanos() {
+            set(&figures.pump_cpu_nanos, cpu_nanos);
+        }
         let connected = self.link.is_synced();
         figures.connected.store(connected, Ordering::Relaxed);
         HIGHEST_BUFFER.fetch_max(self.history.highest_buffer(), Ordering::Relaxed);

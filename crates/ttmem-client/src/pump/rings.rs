@@ -10,10 +10,11 @@
 
 use super::history::History;
 use crate::client::Client;
+use crate::clock::Instant;
 use crate::{futex, host};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use ttmem_ring::ring::Consumer;
 use ttmem_ring::segment::RingSegment;
 
@@ -105,7 +106,7 @@ impl Reader {
 
     /// Whether its memory has waited long enough for another thread.
     fn is_due(&self, now: Instant) -> bool {
-        let waited = |since: Instant| now.duration_since(since) >= UNOWNED_GRACE;
+        let waited = |since: Instant| now.saturating_duration_since(since) >= UNOWNED_GRACE;
         self.unowned.is_some_and(waited)
     }
 

@@ -5,6 +5,7 @@
 //! put our bytes into that file. A socket of the program's own has another
 //! identity, which is checked before each use.
 
+use crate::host;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{Errno, IoSlice};
@@ -32,6 +33,11 @@ impl Socket {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
         Descriptor::keep(socket).map(Self)
+    }
+
+    /// See [`Descriptor::identity`].
+    pub(super) fn identity(&self) -> (i32, u64, u64) {
+        self.0.identity()
     }
 
     /// The user who runs the server, according to the system.
@@ -83,11 +89,14 @@ impl Socket {
         if to_send {
             events |= PollFlags::OUT;
         }
-        let timeout = Timespec {
+        let limit = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(0),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
         // Whatever came of it, the next turn looks.
-        let _woken = rustix::event::poll(&mut [PollFd::new(&socket, events)], Some(&timeout));
+        match rustix::event::poll(&mut [PollFd::new(&socket, events)], Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_refused) => host::sleep_instead(timeout),
+        }
     }
 }

@@ -15,9 +15,11 @@ mod board;
 mod capacity;
 mod dispatch;
 mod memory_map;
+mod visible;
 
 pub use self::arch::Arch;
 pub use self::board::{BoardKind, ChipAttachment, ChipDescription};
 pub use self::capacity::{BankedRegion, Capacities, DeviceOptions};
 pub use self::dispatch::{DispatchCores, Grid, WORMHOLE_ETHERNET_DISPATCH_CORES};
 pub use self::memory_map::{ConfigRing, CoreMemory, MemoryMap, TRACE_PAGE_BYTES};
+pub use self::visible::is_device_list;

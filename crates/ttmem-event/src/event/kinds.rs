@@ -400,6 +400,8 @@ events! {
         bank_bytes @ 48: u64,
         /// The operation that asked.
         operation @ 56: TextId,
+        /// The lower half of the first buffer id of the call that failed; 0 = not known.
+        call_first @ 60: u32,
     }
     /// A program's per-core storage was refused.
     34 Clashed {
@@ -411,6 +413,8 @@ events! {
         region_end @ 32: u64,
         /// What it met: the lowest buffer, or the end of L1.
         limit @ 40: u64,
+        /// The lower half of the first buffer id of the call that failed; 0 = not known.
+        call_first @ 48: u32,
     }
     /// The user set a mark.
     35 Marked {

@@ -75,6 +75,15 @@ impl FrameReader {
             .inspect_err(|error| *failure = Some(error.clone()))
     }
 
+    /// The kind of the next frame, once its header is there.
+    #[must_use]
+    pub fn next_kind(&self) -> Option<u8> {
+        let header = self
+            .buffer
+            .get(self.consumed..self.consumed + FRAME_HEADER_BYTES)?;
+        Some(header[4])
+    }
+
     /// Bytes of a frame that is not complete yet.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {

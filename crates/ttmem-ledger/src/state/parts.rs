@@ -3,7 +3,7 @@
 use super::Held;
 use crate::counts::DeviceCounts;
 use crate::device::{Device, DeviceFacts, DeviceKey};
-use crate::failures::{FailureMoment, Failures, MAX_BLOCKS, MAX_FAILURES, MomentBlock};
+use crate::failures::{FailureMoment, Failures, MAX_BLOCKS, MAX_FAILURES, MomentBlock, OfCall};
 use crate::growth::{
     Births, MAX_NAMES, MAX_STEPS as MAX_KEPT_STEPS, MAX_USERS, ReaderSeries, Series, Step, Steps,
     Sum,
@@ -165,7 +165,7 @@ ttmem_account::codec! { describe_structures:
     LeftBehind { series, groups };
     LeftGroup { class, operation, stack, bytes, births };
     Step { time, ordinal, number };
-    MomentBlock { address, per_bank_bytes, time, origin };
+    MomentBlock { address, per_bank_bytes, time, origin, of_call };
     FailureMoment {
         time, last_time, identity, devices, event, origin, cores, storage_start, is_dataflow, arch,
         capacity, blocks,
@@ -192,6 +192,20 @@ ttmem_account::codec_as_numbers! {
         .get(usize::from(code))
         .copied()
     };
+}
+
+impl Codec for OfCall {
+    const NAME: &'static str = "OfCall";
+    fn put(&self, out: &mut Out) {
+        self.0.put(out);
+    }
+
+    fn get(read: &mut Reader<'_>) -> Option<Self> {
+        if !read.has_calls {
+            return Some(Self::default());
+        }
+        read.get().map(Self)
+    }
 }
 
 impl Codec for DeviceKey {
@@ -266,7 +280,7 @@ impl Codec for KeptPeaks {
     fn get(read: &mut Reader<'_>) -> Option<Self> {
         let mut all: Vec<OwnPeaks> = Vec::new();
         for _device in 0..read.get::<u64>()? {
-            let written: [Option<Arc<[PeakGroup]>>; GaugeKind::COUNT] = read.get()?;
+            let written: [Option<Arc<[PeakGroup]>>; GaugeKind::COUNT] = read.item()?;
             let mut peaks: OwnPeaks = std::array::from_fn(|_gauge| Arc::from([]));
             for (gauge, groups) in written.into_iter().enumerate() {
                 let before = || Some(Arc::clone(&all.last()?[gauge]));

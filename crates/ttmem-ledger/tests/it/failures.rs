@@ -19,6 +19,7 @@ fn refused(class: Class, operation: u32, need: u64) -> EventKind {
         largest_free_bytes: 0,
         bank_bytes: 0,
         operation: TextId(operation),
+        call_first: 0,
     }
 }
 
@@ -30,6 +31,7 @@ fn clash(program: u64, region_end: u64) -> EventKind {
         cores: CoresId(1),
         region_end,
         limit: 0,
+        call_first: 0,
     }
 }
 
@@ -62,6 +64,41 @@ fn a_refused_request_keeps_the_blocks_of_its_allocator_as_they_were() {
         .collect();
     blocks.sort_unstable();
     assert_eq!(blocks, [(L1_BASE, 4096), (L1_BASE + 8192, 2048)]);
+}
+
+#[test]
+fn blocks_of_the_call_are_marked() {
+    let (mut world, model) = World::n150();
+    let mut failed = refused(Class::L1, 0, 1 << 20);
+    if let EventKind::AllocationFailed { call_first, .. } = &mut failed {
+        *call_first = 12;
+    }
+    let mut says = world.by(model);
+    for (id, place) in (10..14).zip(0..) {
+        says.alloc(id, Class::L1, L1_BASE + place * 64, 64);
+    }
+    says.tell(failed)
+        .free(13)
+        .alloc(15, Class::L1, L1_BASE + 3 * 64, 64);
+    // The same failure of a later call is the same.
+    if let EventKind::AllocationFailed { call_first, .. } = &mut failed {
+        *call_first = 14;
+    }
+    says.tell(failed);
+    let view = world.view();
+    assert_eq!(view.failures.len(), 1);
+    let moment = view.failures.iter().next().unwrap();
+    assert_eq!(moment.times, 2);
+    assert!(moment.is_call_known());
+    let mut blocks: Vec<(u64, bool)> = moment
+        .blocks
+        .as_ref()
+        .unwrap()
+        .iter()
+        .map(|block| ((block.address - L1_BASE) / 64, block.of_call.0))
+        .collect();
+    blocks.sort_unstable();
+    assert_eq!(blocks, [(0, false), (1, false), (2, true), (3, true)]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn play(bytes: Vec<u8>) -> Outcome {
     match played {
         Ok(()) => {}
         Err(ReadError::Damaged(damage)) => named_events = Some(damage.events_before),
-        Err(ReadError::Io(error)) => panic!("{error}"),
+        Err(error) => panic!("{error}"),
     }
     let expected = &SAMPLE.states[steps];
     assert_eq!(player.ledger().events(), expected.1);

@@ -7,10 +7,14 @@ use crate::clock::unix_nanos;
 use crate::ledger_thread::{ProcessCommand, definition_bytes};
 use crate::peer;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
+use ttmem_event::catalogue::is_device_list;
 use ttmem_event::wire::{
-    Clock, DecodeFrameError, Frame, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd, RingPosition,
+    Clock, DecodeFrameError, Frame, FrameKind, FrameReader, PREAMBLE_BYTES, Preamble, ResyncEnd,
+    RingPosition,
 };
 use ttmem_event::{Definition, Event, EventKind};
 use ttmem_ledger::{Anomaly, Labels, MAX_LABEL_CHARS, ProcessIdentity};
@@ -48,8 +52,18 @@ pub(super) enum FrameOutcome {
     /// It introduced itself: the caller finds its process and sets [`ClientProtocol::progress`].
     ///
     /// As the client claims, with its pid; the kernel's credentials complete it.
-    Hello(ProcessIdentity, u32, Labels),
+    Hello(Introduction),
+    /// It begins to report, and its process is [not looked for](ClientProtocol::introduction) yet.
+    Reports,
     Goodbye,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Introduction {
+    pub(super) identity: ProcessIdentity,
+    pub(super) claimed_pid: u32,
+    pub(super) labels: Labels,
 }
 
 /// What is known of a client from one connection to the next.
@@ -80,6 +94,8 @@ pub(super) struct ClientProtocol {
     reader: FrameReader,
     /// With what earlier connections brought; `None` until its process is known.
     pub(super) progress: Option<ClientProgress>,
+    /// As long as it reports nothing, its process need not be found.
+    pub(super) introduction: Option<Introduction>,
     resync: Option<Resync>,
     /// Descriptors whose frames are not read yet.
     descriptors: VecDeque<OwnedFd>,
@@ -147,7 +163,13 @@ impl ClientProtocol {
         collected: &mut Collected,
         now: Instant,
     ) -> Result<FrameOutcome, ClientError> {
-        while let Some(frame) = self.reader.next_frame()? {
+        loop {
+            if self.introduction.is_some() && self.reader.next_kind().is_some_and(is_report) {
+                return Ok(FrameOutcome::Reports);
+            }
+            let Some(frame) = self.reader.next_frame()? else {
+                break;
+            };
             let is_empty = matches!(
                 frame,
                 Frame::Unknown(_) | Frame::Flush | Frame::Clock(_) | Frame::Drained(_)
@@ -169,10 +191,13 @@ impl ClientProtocol {
                         .into(),
                     source: hello.source,
                     command: "".into(),
-                    visible_devices: hello.visible_devices.into(),
+                    visible_devices: device_list(hello.visible_devices),
                 };
-                let labels = labels_of(&hello.labels);
-                return Ok(FrameOutcome::Hello(identity, hello.pid, labels));
+                return Ok(FrameOutcome::Hello(Introduction {
+                    identity,
+                    claimed_pid: hello.pid,
+                    labels: labels_of(&hello.labels),
+                }));
             };
             if self.resync.is_none() || matches!(frame, Frame::ResyncEnd(_)) {
                 self.completed += 1;
@@ -283,6 +308,25 @@ impl ClientProtocol {
                 descriptor,
             }));
     }
+}
+
+/// The set of devices that a client counts its numbers in.
+///
+/// The set tells devices apart in documents for all readers, so a text that is not a list of devices is replaced by one
+/// that says only which texts are the same.
+fn device_list(text: &str) -> Arc<str> {
+    /// Keyed: nobody finds a text by trying its likely values.
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    if is_device_list(text) {
+        return Arc::from(text);
+    }
+    Arc::from(format!("set-{:016x}", KEY.hash_one(text)))
+}
+
+/// Whether a frame is about the process that sends it, or wants an answer about it.
+fn is_report(kind: u8) -> bool {
+    let kind = FrameKind::from_code(kind);
+    kind.is_some_and(|kind| !matches!(kind, FrameKind::Clock | FrameKind::Goodbye))
 }
 
 /// What a client says of where it runs, as far as it can be shown.

@@ -1,6 +1,7 @@
 //! When connections and processes begin and end.
 
-use super::client::ClientProgress;
+use super::client::{ClientProgress, Introduction};
+use super::entrance::PROCESS_UNITS;
 use super::poll::Token;
 use super::processes::ProcessKey;
 use super::session::{Protocol, ReadOutcome, Session};
@@ -12,7 +13,7 @@ use rustix::event::epoll::EventFlags;
 use std::time::Instant;
 use ttmem_event::Source;
 use ttmem_event::wire::{Frame, Welcome};
-use ttmem_ledger::{Departure, IncompleteReason, Labels, ProcessIdentity, ProcessState};
+use ttmem_ledger::{Departure, IncompleteReason, ProcessIdentity, ProcessState};
 
 impl Ingest {
     /// Finds or adds the process behind an old client's connection.
@@ -26,7 +27,7 @@ impl Ingest {
             }
             Err(reason) => {
                 let pid = self.sessions.get(&number).and_then(|session| session.pid);
-                self.count_refusal(pid, &reason);
+                self.refusals.count(pid, &reason);
                 self.drop_reports(number);
                 self.update_interest(number);
             }
@@ -53,14 +54,94 @@ impl Ingest {
         self.find_or_join(number, key, peer, identity, claimed_pid.into())
     }
 
-    /// Finds or adds the process behind a client and greets it.
-    pub(super) fn welcome(
+    /// Greets a client. Its process is not looked for before it reports something: one that connects and
+    /// leaves is cheap.
+    pub(super) fn greet(
         &mut self,
         number: SessionNumber,
-        identity: ProcessIdentity,
-        (claimed_pid, labels): (u32, Labels),
+        introduction: Introduction,
         now: Instant,
     ) -> Result<(), String> {
+        let Some(session) = self.sessions.get(&number) else {
+            return Ok(());
+        };
+        let Protocol::Client(client) = &session.protocol else {
+            return Ok(());
+        };
+        let unread = client.unfinished_bytes() + session.readable_bytes() as u64;
+        if unread == 0 && !session.may_be_answered() {
+            // It is gone again, and reported nothing.
+            self.close(number, None);
+            return Ok(());
+        }
+        let (holder, pid) = (session.holder, session.pid);
+        let instance = introduction.identity.instance;
+        let is_known =
+            instance.is_some_and(|instance| self.processes.knows_client(holder, pid, instance));
+        // What is known of it decides what it has to send, and who is refused is shown as incomplete.
+        let is_joined = is_known || self.shares.clients.room(holder) == 0;
+        let (progress, introduction) = if is_joined {
+            (self.join(number, introduction, now)?, None)
+        } else {
+            (ClientProgress::default(), Some(introduction))
+        };
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return Ok(());
+        };
+        let Protocol::Client(client) = &mut session.protocol else {
+            return Ok(());
+        };
+        client.progress = Some(progress);
+        client.introduction = introduction;
+        let welcome = Welcome {
+            version: client.version(),
+            needs_resync: !progress.synced,
+            server_instance: self.config.server_instance,
+            next_sequence: progress.next_sequence,
+        };
+        let mut bytes = Vec::new();
+        Frame::put_welcome(&mut bytes, &welcome);
+        session.send(&bytes).map_err(|error| error.to_string())
+    }
+
+    /// A client that was greeted begins to report: its process is found or added.
+    pub(super) fn join_introduced(
+        &mut self,
+        number: SessionNumber,
+        now: Instant,
+    ) -> Result<(), String> {
+        let client_of = |ingest: &mut Self| {
+            let session = ingest.sessions.get_mut(&number)?;
+            let Protocol::Client(client) = &mut session.protocol else {
+                return None;
+            };
+            Some((client.introduction.take()?, client.progress?.clock))
+        };
+        let Some((introduction, clock)) = client_of(self) else {
+            return Ok(());
+        };
+        // It may have come by another connection meanwhile.
+        let progress = self.join(number, introduction, now)?;
+        if let Some(session) = self.sessions.get_mut(&number)
+            && let Protocol::Client(client) = &mut session.protocol
+        {
+            client.progress = Some(ClientProgress { clock, ..progress });
+        }
+        Ok(())
+    }
+
+    /// Finds or adds the process behind a client; what is known of it so far.
+    fn join(
+        &mut self,
+        number: SessionNumber,
+        introduction: Introduction,
+        now: Instant,
+    ) -> Result<ClientProgress, String> {
+        let Introduction {
+            identity,
+            claimed_pid,
+            labels,
+        } = introduction;
         let mut peer = self.peer(number)?;
         // While its connection is open, a process runs the program that made it.
         let session = self.sessions.get(&number);
@@ -105,28 +186,12 @@ impl Ingest {
                 "its process or user has its share of the {most} clients that are served"
             ));
         }
-        let mut progress = ClientProgress::default();
-        if let Some(entry) = self.processes.get_mut(process) {
-            entry.image = entry.image.or(image);
-            entry.ended_early = ended_early && entry.image.is_none();
-            progress = entry.progress;
-        }
-        let Some(session) = self.sessions.get_mut(&number) else {
-            return Ok(());
+        let Some(entry) = self.processes.get_mut(process) else {
+            return Ok(ClientProgress::default());
         };
-        let Protocol::Client(client) = &mut session.protocol else {
-            return Ok(());
-        };
-        client.progress = Some(progress);
-        let welcome = Welcome {
-            version: client.version(),
-            needs_resync: !progress.synced,
-            server_instance: self.config.server_instance,
-            next_sequence: progress.next_sequence,
-        };
-        let mut bytes = Vec::new();
-        Frame::put_welcome(&mut bytes, &welcome);
-        session.send(&bytes).map_err(|error| error.to_string())
+        entry.image = entry.image.or(image);
+        entry.ended_early = ended_early && entry.image.is_none();
+        Ok(entry.progress)
     }
 
     pub(super) fn sessions_of(&mut self, process: ProcessNumber) -> Vec<SessionNumber> {
@@ -134,8 +199,11 @@ impl Ingest {
         entry.map_or(Vec::new(), |entry| entry.sessions.clone())
     }
 
-    pub(super) fn peer(&self, number: SessionNumber) -> Result<Peer, String> {
+    /// Looks for the process at the other end, which its user is charged with: the files of the process
+    /// are read now, and, if the ledger has it, when it leaves.
+    fn peer(&self, number: SessionNumber) -> Result<Peer, String> {
         let session = self.sessions.get(&number).ok_or("it is gone")?;
+        self.charge(session.holder, PROCESS_UNITS);
         peer::identify(&session.stream)
             .map_err(|error| format!("cannot identify the process: {error}"))
     }
@@ -240,7 +308,7 @@ impl Ingest {
             return;
         };
         self.publish_client_count();
-        let _closed = self.poller.remove(&session.stream);
+        self.unwatch(&session);
         self.give_back(number, &session);
         if matches!(session.protocol, Protocol::Legacy(_)) {
             let source = session.source(number);
@@ -378,10 +446,10 @@ impl Ingest {
     /// Reads what is in a connection, and no more: a child that inherited it may go on
     /// writing for ever.
     pub(super) fn read_remaining(&mut self, number: SessionNumber, now: Instant) {
-        // A buffer of its own: another connection may be in the middle of being read.
-        let mut buffer = vec![0; READ_BYTES];
         let session = self.sessions.get(&number);
         let mut left = session.map_or(0, Session::readable_bytes);
+        // A buffer of its own: another connection may be in the middle of being read.
+        let mut buffer = vec![0; left.min(READ_BYTES)];
         while left > 0
             && let Some(session) = self.sessions.get_mut(&number)
         {

@@ -8,11 +8,15 @@
 //! send, [`lifetimes`] when connections and processes come and go, [`recovery`]
 //! what dead processes left in memory.
 
+mod arrivals;
 mod client;
 mod collected;
+mod door;
 mod dump_requests;
+mod entrance;
 mod legacy;
 mod lifetimes;
+mod newcomers;
 mod poll;
 mod processes;
 mod protocols;
@@ -29,7 +33,9 @@ use crate::log::{DumpKind, LogHandle};
 use crate::read::HttpThread;
 use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
+use door::Door;
 use dump_requests::DumpRequests;
+use newcomers::Newcomers;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use poll::{Poller, Token};
@@ -38,7 +44,7 @@ use questions::Questions;
 pub(crate) use recovery::Recovery;
 use rustix::event::epoll::EventFlags;
 use session::{Protocol, Session};
-use shares::{SessionShares, SilentSessions};
+use shares::{Refusals, SessionShares, SilentSessions};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
@@ -64,9 +70,6 @@ const EXEC_CHECKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_se
 /// How long a process may take to come back whose connection ended before it was known which program
 /// it runs: a client that lives is back after two seconds at most.
 const EARLY_END: Duration = Duration::from_secs(5);
-
-/// How long no connections are accepted after that failed.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long accepting must not have failed before a shortage is over.
 const ACCEPT_FAILURES_OVER: Duration = Duration::from_secs(10);
@@ -95,9 +98,6 @@ const GATHER_BELOW_BYTES: usize = 32 << 10;
 /// Answers sent before connections have their turn: each may bring the next question.
 const ANSWERS: usize = 64;
 
-/// Connections accepted before the existing ones have their turn.
-const ACCEPTS: usize = 64;
-
 /// What other threads can see of this one.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -113,6 +113,8 @@ pub(crate) struct IngestConfig {
     pub(crate) listeners: Vec<UnixListener>,
     pub(crate) signals: Option<SignalFd>,
     pub(crate) wake: Arc<OwnedFd>,
+    /// Written to for each connection that the door let in.
+    pub(crate) arrived: Arc<OwnedFd>,
     pub(crate) answers: Receiver<Answer>,
     pub(crate) ledger: LedgerHandle,
     pub(crate) http: HttpThread,
@@ -125,8 +127,10 @@ pub(crate) struct IngestConfig {
 pub(crate) struct Ingest {
     config: IngestConfig,
     poller: Poller,
+    door: Door,
     sessions: HashMap<SessionNumber, Session>,
-    last_session: u64,
+    /// Those whose process is not known, and over which something came.
+    newcomers: Newcomers,
     processes: Processes,
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     buffer: Vec<u8>,
@@ -136,6 +140,7 @@ pub(crate) struct Ingest {
     read_share: usize,
     shares: SessionShares,
     silent: SilentSessions,
+    refusals: Refusals,
     /// Connections that were closed for a reason, for the log.
     closed: u64,
     segment_limit_logged: bool,
@@ -160,7 +165,6 @@ enum Timer {
     Stall(SessionNumber),
     ExecCheck(ProcessNumber),
     EarlyEnd(ProcessNumber),
-    ResumeAccepting,
 }
 
 /// Who is read from: a process as the kernel shows it, or a connection where it shows none.
@@ -174,11 +178,13 @@ enum Source {
 type Closed = Option<String>;
 
 impl Ingest {
-    pub(crate) fn new(config: IngestConfig) -> io::Result<Self> {
+    pub(crate) fn new(mut config: IngestConfig) -> io::Result<Self> {
         let poller = Poller::new()?;
-        for (index, listener) in (0..).zip(&config.listeners) {
-            poller.add(listener, Token::Listener(index), EventFlags::IN)?;
-        }
+        let refusals = Refusals::new(&config.traffic, &config.log);
+        let arrived = Arc::clone(&config.arrived);
+        poller.add(arrived.as_ref(), Token::Door, EventFlags::IN)?;
+        let listeners = std::mem::take(&mut config.listeners);
+        let door = Door::open(listeners, arrived, refusals.clone())?;
         if let Some(signals) = &config.signals {
             poller.add(signals, Token::Signals, EventFlags::IN)?;
         }
@@ -186,11 +192,13 @@ impl Ingest {
         Ok(Self {
             shares: SessionShares::new(config.server.max_clients),
             silent: SilentSessions::default(),
+            refusals,
             closed: 0,
             config,
             poller,
+            door,
             sessions: HashMap::new(),
-            last_session: 0,
+            newcomers: Newcomers::default(),
             processes: Processes::default(),
             timers: BinaryHeap::new(),
             buffer: vec![0; READ_BYTES],
@@ -207,10 +215,15 @@ impl Ingest {
     /// Serves until a signal or the owner stops it.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut last_round = Instant::now();
+        let mut has_all = true;
         let mut ready = Vec::with_capacity(256);
         while !self.config.traffic.stop.load(Ordering::Acquire) {
             let due = self.timers.peek().map(|Reverse((due, _timer))| *due);
-            let timeout = due.map(|due| due.saturating_duration_since(Instant::now()));
+            let timeout = if has_all && self.newcomers.is_empty() {
+                due.map(|due| due.saturating_duration_since(Instant::now()))
+            } else {
+                Some(Duration::ZERO)
+            };
             self.poller.wait(&mut ready, timeout)?;
             let now = Instant::now();
             self.bytes_this_round = 0;
@@ -223,10 +236,13 @@ impl Ingest {
             for event in ready.drain(..) {
                 self.serve(Token::decode(event.data), event.flags, now);
             }
+            has_all = self.take_arrivals(now);
+            self.greet_next(now);
             self.handle_timers(Instant::now());
             self.resume_questions();
             let few = (1..GATHER_BELOW_BYTES).contains(&self.bytes_this_round);
-            if few && now.duration_since(last_round) < BUSY_LOOP {
+            let waits = self.newcomers.is_empty();
+            if few && waits && now.duration_since(last_round) < BUSY_LOOP {
                 std::thread::sleep(GATHER);
             }
             last_round = now;
@@ -236,7 +252,7 @@ impl Ingest {
 
     fn serve(&mut self, token: Token, flags: EventFlags, now: Instant) {
         match token {
-            Token::Listener(index) => self.accept(index, now),
+            Token::Door => reset(&self.config.arrived),
             Token::Signals => self.handle_signals(),
             Token::Wake => self.send_answers(),
             Token::Session(number) => {
@@ -250,7 +266,7 @@ impl Ingest {
                 }
                 // If the other end is gone, reading shows it.
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                    self.read_session(number, now);
+                    self.serve_readable(number, now);
                 }
             }
             Token::Process(number) => self.process_died(number, now),
@@ -272,7 +288,6 @@ impl Ingest {
                 Timer::Stall(number) => self.check_for_stall(number, now),
                 Timer::ExecCheck(process) => self.check_for_exec(process),
                 Timer::EarlyEnd(process) => self.check_early_end(process),
-                Timer::ResumeAccepting => self.set_listener_interest(EventFlags::IN),
             }
         }
     }
@@ -339,12 +354,6 @@ impl Ingest {
         self.close(number, Some(reason.to_owned()));
     }
 
-    fn set_listener_interest(&self, flags: EventFlags) {
-        for (index, listener) in (0..).zip(&self.config.listeners) {
-            let _gone = self.poller.change(listener, Token::Listener(index), flags);
-        }
-    }
-
     fn handle_signals(&mut self) {
         while let Some(Ok(Some(signal))) = self.config.signals.as_ref().map(SignalFd::read_signal) {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
@@ -406,95 +415,8 @@ impl Ingest {
         }
     }
 
-    fn accept(&mut self, index: u64, now: Instant) {
-        let index = usize::try_from(index).unwrap_or(usize::MAX);
-        // A flood of connections must not keep the existing ones from being read.
-        for _turn in 0..ACCEPTS {
-            let Some(listener) = self.config.listeners.get(index) else {
-                return;
-            };
-            let stream = match listener.accept() {
-                Ok((stream, _address)) => {
-                    self.end_accept_failures(now);
-                    stream
-                }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return,
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
-                    _other => return self.pause_accepting(&error, now),
-                },
-            };
-            self.last_session += 1;
-            let number = SessionNumber(self.last_session);
-            let session = Session::new(stream, number);
-            if !self.admit_connection(session.holder) {
-                self.count_refusal(session.pid, "its user has its share of the connections");
-                continue;
-            }
-            let stream = &session.stream;
-            let registered = stream.set_nonblocking(true).and_then(|()| {
-                self.poller
-                    .add(stream, Token::Session(number), EventFlags::IN)
-            });
-            if let Err(error) = registered {
-                self.give_back(number, &session);
-                let reason = format!("cannot serve a connection: {error}");
-                self.config.log.error(reason);
-                continue;
-            }
-            self.silent.insert(session.holder, number);
-            self.sessions.insert(number, session);
-            self.publish_client_count();
-        }
-    }
-
-    /// Out of descriptors in spite of all shares: who has most silent connections loses one, and
-    /// trying again at once would only spin.
-    fn pause_accepting(&mut self, error: &io::Error, now: Instant) {
-        if let Some(oldest) = self.silent.oldest_of_largest() {
-            let reason = "there are no descriptors left, and this connection was silent";
-            self.close(oldest, Some(reason.to_owned()));
-        }
-        self.end_accept_failures(now);
-        match &mut self.accept_failures {
-            Some(failures) => {
-                failures.count += 1;
-                failures.last = now;
-            }
-            none => {
-                *none = Some(AcceptFailures {
-                    count: 1,
-                    last: now,
-                });
-                let reason = format!("cannot accept connections for now: {error}");
-                self.config.log.error(reason);
-            }
-        }
-        self.set_listener_interest(EventFlags::empty());
-        self.set_timer(now + ACCEPT_PAUSE, Timer::ResumeAccepting);
-    }
-
-    /// Logs the end of a shortage: not before it is over for a while, or each descriptor that
-    /// comes free would begin and end one.
-    fn end_accept_failures(&mut self, now: Instant) {
-        let is_over = |failures: &mut AcceptFailures| {
-            now.duration_since(failures.last) >= ACCEPT_FAILURES_OVER
-        };
-        if let Some(AcceptFailures { count, .. }) = self.accept_failures.take_if(is_over) {
-            let reason = format!("connections are accepted again; that failed {count} times");
-            self.config.log.error(reason);
-        }
-    }
-
-    fn publish_client_count(&self) {
-        let clients = &self.config.traffic.clients;
-        clients.store(self.sessions.len() as u64, Ordering::Relaxed);
-    }
-
     fn send_answers(&mut self) {
-        let mut counter = [0; 8];
-        // Only resets the counter; what matters is in the channel.
-        let _empty = rustix::io::read(self.config.wake.as_ref(), &mut counter);
+        reset(&self.config.wake);
         let feedback = self.config.ledger.take_feedback();
         for (holder, count) in feedback.closed_segments {
             self.shares.segments.give_back(holder, count as u64);
@@ -562,6 +484,11 @@ impl Ingest {
             self.poller.change(stream, token, wanted)
         };
     }
+}
+
+/// Resets the counter of an eventfd; what matters is in the channel beside it.
+fn reset(wake: &OwnedFd) {
+    let _empty = rustix::io::read(wake, &mut [0; 8]);
 }
 
 #[cfg(test)]

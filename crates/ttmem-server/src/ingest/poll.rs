@@ -10,7 +10,8 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    Listener(u64),
+    /// Connections that were let in.
+    Door,
     Signals,
     /// Answers from the ledger thread, or the wish to stop.
     Wake,
@@ -23,7 +24,7 @@ const KIND_BITS: u32 = 3;
 impl Token {
     fn encode(self) -> EventData {
         let (kind, number) = match self {
-            Self::Listener(index) => (0, index),
+            Self::Door => (0, 0),
             Self::Signals => (1, 0),
             Self::Wake => (2, 0),
             Self::Session(number) => (3, number.0),
@@ -36,7 +37,7 @@ impl Token {
         let data = data.u64();
         let number = data >> KIND_BITS;
         match data & ((1 << KIND_BITS) - 1) {
-            0 => Self::Listener(number),
+            0 => Self::Door,
             1 => Self::Signals,
             2 => Self::Wake,
             3 => Self::Session(SessionNumber(number)),

@@ -9,11 +9,12 @@ use super::client::ClientProgress;
 use super::recovery::HandedMemory;
 use crate::ledger_thread::{ProcessNumber, SessionNumber};
 use crate::peer::{Peer, ProgramImage};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use ttmem_ledger::Holder;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessKey {
     Local {
         pid: u32,
@@ -60,20 +61,6 @@ impl ProcessKey {
             Self::Gone { .. } | Self::Connection(_) => None,
         }
     }
-
-    /// Whether both are clients that ran in one process: the newer one replaced the other by exec.
-    fn is_replaced_by(&self, other: &Self) -> bool {
-        let Self::Local {
-            instance: Some(instance),
-            pid,
-            start_time,
-        } = *other
-        else {
-            return false;
-        };
-        matches!(*self, Self::Local { pid: p, start_time: s, instance: Some(i) }
-            if (p, s) == (pid, start_time) && i != instance)
-    }
 }
 
 #[derive(Debug)]
@@ -102,7 +89,8 @@ impl ProcessEntry {
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     entries: HashMap<ProcessNumber, ProcessEntry>,
-    numbers: HashMap<ProcessKey, ProcessNumber>,
+    /// In order, so that finding those of one pid does not take longer the more others there are.
+    numbers: BTreeMap<ProcessKey, ProcessNumber>,
     last: u64,
 }
 
@@ -148,11 +136,48 @@ impl Processes {
         Some(entry)
     }
 
+    /// Other clients that ran in this one's process: it replaced them by exec.
     pub(super) fn replaced_by(&self, key: &ProcessKey) -> Vec<ProcessNumber> {
-        let numbers = self.numbers.iter();
-        let replaced = numbers.filter(|(other, _number)| other.is_replaced_by(key));
-        let mut replaced: Vec<_> = replaced.map(|(_other, number)| *number).collect();
+        let ProcessKey::Local {
+            pid,
+            start_time,
+            instance: Some(instance),
+        } = *key
+        else {
+            return Vec::new();
+        };
+        let clients = self.clients_of(pid, start_time..=start_time);
+        let replaced = clients.filter(|(other, _number)| *other != instance);
+        let mut replaced: Vec<_> = replaced.map(|(_other, number)| number).collect();
         replaced.sort_unstable();
         replaced
+    }
+
+    /// Whether a client has connected before, as far as its credentials tell.
+    pub(super) fn knows_client(&self, peer: Holder, pid: Option<u32>, instance: [u8; 16]) -> bool {
+        let uid = peer.uid;
+        let foreign = ProcessKey::Foreign { uid, instance };
+        self.numbers.contains_key(&foreign)
+            || pid.is_some_and(|pid| {
+                let mut clients = self.clients_of(pid, 0..=u64::MAX);
+                clients.any(|(other, _number)| other == instance)
+            })
+    }
+
+    /// Clients by pid and start times, with their instances.
+    fn clients_of(
+        &self,
+        pid: u32,
+        start_times: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = ([u8; 16], ProcessNumber)> {
+        let key = |start_time: &u64, instance| ProcessKey::Local {
+            pid,
+            start_time: *start_time,
+            instance,
+        };
+        let first = key(start_times.start(), None);
+        let last = key(start_times.end(), Some([u8::MAX; 16]));
+        let found = self.numbers.range(first..=last);
+        found.filter_map(|(key, number)| Some((key.instance()?, *number)))
     }
 }

@@ -22,10 +22,13 @@ impl Ingest {
         };
         if matches!(session.protocol, Protocol::Unknown) {
             match session.peek() {
-                (ReadOutcome::Empty, _) => return,
+                (ReadOutcome::Empty, _) => {
+                    self.watch(number);
+                    return;
+                }
                 (ReadOutcome::End, _) => return self.close(number, None),
                 (ReadOutcome::Bytes(_), first) => {
-                    if !self.detect_protocol(number, first, now) {
+                    if !self.detect_protocol(number, first, now) || !self.watch(number) {
                         return;
                     }
                 }
@@ -98,7 +101,7 @@ impl Ingest {
         };
         self.publish_client_count();
         self.give_back(number, &session);
-        let _closed = self.poller.remove(&session.stream);
+        self.unwatch(&session);
         if let Err(stream) = self.config.http.serve(session.stream, session.holder) {
             read::refuse(stream);
         }
@@ -209,8 +212,11 @@ impl Ingest {
             }
             match outcome.map_err(|error| (RefusalCode::Protocol, error.to_string()))? {
                 FrameOutcome::Consumed => return Ok(()),
-                FrameOutcome::Hello(identity, claimed_pid, labels) => self
-                    .welcome(number, identity, (claimed_pid, labels), now)
+                FrameOutcome::Hello(introduction) => self
+                    .greet(number, introduction, now)
+                    .map_err(|reason| (RefusalCode::Full, reason))?,
+                FrameOutcome::Reports => self
+                    .join_introduced(number, now)
                     .map_err(|reason| (RefusalCode::Full, reason))?,
                 FrameOutcome::Goodbye => {
                     if let Some(process) = process {

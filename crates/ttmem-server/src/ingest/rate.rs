@@ -3,37 +3,48 @@
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// How many may happen at once.
-    pub(super) burst: u32,
+    pub(crate) burst: u32,
     /// After how long one more may.
-    pub(super) interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 /// What is left of a [`Rate`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     /// When all of it is left again.
     whole_at: Option<Instant>,
 }
 
 impl Allowance {
     /// Whether it may happen once more now; if so, it counts.
-    pub(super) fn take(&mut self, rate: Rate, now: Instant) -> bool {
-        let whole_at = self.whole_at.map_or(now, |at| at.max(now));
-        let used = whole_at.duration_since(now);
-        if used > rate.interval * rate.burst.saturating_sub(1) {
-            return false;
+    pub(crate) fn take(&mut self, rate: Rate, now: Instant) -> bool {
+        let is_granted = self.has(rate, now);
+        if is_granted {
+            self.charge(rate, 1, now);
         }
-        self.whole_at = Some(whole_at + rate.interval);
-        true
+        is_granted
     }
 
-    pub(super) fn is_whole(&self, now: Instant) -> bool {
+    /// Whether it may happen once more now.
+    pub(crate) fn has(&self, rate: Rate, now: Instant) -> bool {
+        let used = self
+            .whole_at
+            .map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        used <= rate.interval * rate.burst.saturating_sub(1)
+    }
+
+    /// Counts what has happened, also beyond what was left: that is made up for before more may happen.
+    pub(crate) fn charge(&mut self, rate: Rate, count: u32, now: Instant) {
+        let whole_at = self.whole_at.map_or(now, |at| at.max(now));
+        self.whole_at = Some(whole_at + rate.interval * count);
+    }
+
+    pub(crate) fn is_whole(&self, now: Instant) -> bool {
         self.whole_at.is_none_or(|at| at <= now)
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,10 @@
 //! One connection: its protocol and what is still to be sent to it.
 
 use super::client::ClientProtocol;
+use super::door::UnixConnection;
 use super::legacy::LegacyProtocol;
 use super::{Source, shares};
 use crate::ledger_thread::{ProcessNumber, SessionNumber};
-use crate::peer;
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -64,6 +64,9 @@ pub(super) struct Session {
     /// Whether it is not read because its process has more waiting than there is room for.
     held: bool,
     pub(super) last_read: Option<Instant>,
+    /// Whether it is among the newcomers whose turn will come.
+    pub(super) waits_for_greeting: bool,
+    /// What epoll reports of it; nothing before it was first looked at.
     pub(super) interest: EventFlags,
     unsent: Vec<u8>,
 }
@@ -76,10 +79,14 @@ pub(super) enum ReadOutcome {
 }
 
 impl Session {
-    pub(super) fn new(stream: UnixStream, number: SessionNumber) -> Self {
-        let credentials = peer::credentials(&stream).ok();
-        Self {
+    pub(super) fn new(connection: UnixConnection) -> Self {
+        let UnixConnection {
             stream,
+            number,
+            credentials,
+        } = connection;
+        Self {
+            stream: stream.into(),
             pid: credentials.and_then(|credentials| credentials.pid),
             protocol: Protocol::Unknown,
             process: None,
@@ -92,7 +99,8 @@ impl Session {
             outstanding: 0,
             held: false,
             last_read: None,
-            interest: EventFlags::IN,
+            waits_for_greeting: true,
+            interest: EventFlags::empty(),
             unsent: Vec::new(),
         }
     }

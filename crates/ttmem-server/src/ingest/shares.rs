@@ -3,18 +3,23 @@
 //! Every bound of the sessions is divided among processes and users by [`Shares`]. A peer is known by
 //! its credentials from the moment it connects, so that shares apply to what it has not introduced, too.
 
-use super::Ingest;
 use super::session::{Protocol, Service};
+use super::{Ingest, Traffic};
 use crate::ledger_thread::SessionNumber;
-use crate::log::Note;
+use crate::lock;
+use crate::log::{LogHandle, Note};
 use crate::peer::Credentials;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use ttmem_event::wire::RefusalCode;
 use ttmem_ledger::{Holder, IncompleteReason, Shares, UNKNOWN_USER};
 
 /// Connections and processes at once, however many descriptors there are.
 const MAX_CONNECTIONS: u64 = 65_536;
+
+/// Connections that wait to be taken over, however many descriptors there are.
+const MAX_WAITING: usize = 4096;
 
 /// Descriptors for readers and for the server itself, a quarter where there are few.
 const RESERVED_DESCRIPTORS: u64 = 512;
@@ -45,8 +50,7 @@ pub(super) struct SessionShares {
 
 impl SessionShares {
     pub(super) fn new(max_clients: usize) -> Self {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let descriptors = limit.unwrap_or(u64::MAX);
+        let descriptors = descriptors();
         let rest = descriptors - RESERVED_DESCRIPTORS.min(descriptors / 4);
         let connections = (rest / 4).clamp(1, MAX_CONNECTIONS);
         Self {
@@ -59,6 +63,16 @@ impl SessionShares {
             unfinished_bytes: Shares::new(MAX_UNFINISHED_BYTES, MIN_BYTES),
         }
     }
+}
+
+fn descriptors() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
+}
+
+/// Connections that may wait to be taken over, each of which is a descriptor.
+pub(super) fn waiting_connections() -> usize {
+    usize::try_from(descriptors() / 8).map_or(MAX_WAITING, |most| most.clamp(16, MAX_WAITING))
 }
 
 /// As whom a connection takes its share.
@@ -77,6 +91,45 @@ const CLOSINGS_LOGGED: u64 = 64;
 /// The count, each time it has doubled: a flood of connections must not become one of lines.
 fn thinned(count: u64) -> Option<u64> {
     count.is_power_of_two().then_some(count)
+}
+
+/// Reasons for refusals that are counted separately.
+const MAX_REASONS: usize = 32;
+
+/// Counts and logs connections that are refused.
+#[derive(Clone, Debug)]
+pub(super) struct Refusals {
+    traffic: Arc<Traffic>,
+    log: LogHandle,
+    /// By reason: a frequent one must not keep a rare one out of the log.
+    counts: Arc<Mutex<BTreeMap<String, u64>>>,
+}
+
+impl Refusals {
+    pub(super) fn new(traffic: &Arc<Traffic>, log: &LogHandle) -> Self {
+        Self {
+            traffic: Arc::clone(traffic),
+            log: log.clone(),
+            counts: Arc::default(),
+        }
+    }
+
+    pub(super) fn count(&self, pid: Option<u32>, reason: &str) {
+        self.traffic.refused.fetch_add(1, Relaxed);
+        let refused = {
+            let mut counts = lock(&self.counts);
+            // Some reasons have text of the peer: those beyond the bound are counted together.
+            let is_known = counts.contains_key(reason) || counts.len() < MAX_REASONS;
+            let reason = if is_known { reason } else { "" };
+            let refused = counts.entry(reason.to_owned()).or_default();
+            *refused += 1;
+            *refused
+        };
+        if let Some(so_far) = thinned(refused) {
+            let reason = format!("{reason}; {so_far} refused so far");
+            self.log.note(Note::ConnectionRefused { pid, reason });
+        }
+    }
 }
 
 /// Connections on which nothing came yet, oldest first for each process.
@@ -137,7 +190,7 @@ impl Ingest {
         let pid = self.sessions.get(&oldest).and_then(|session| session.pid);
         let reason = "its process or user has its share of the connections: the oldest silent one was \
                       closed";
-        self.count_refusal(pid, reason);
+        self.refusals.count(pid, reason);
         self.close(oldest, None);
         // One for one: a share that has become smaller costs nobody more than that.
         self.shares.connections.take_ignoring_shares(holder, 1)
@@ -176,7 +229,7 @@ impl Ingest {
                 let most = self.config.server.max_clients;
                 let reason =
                     format!("its process or user has its share of {most} clients (--max-clients)");
-                self.count_refusal(pid, &reason);
+                self.refusals.count(pid, &reason);
             }
         }
         let session = self.sessions.get(&number);
@@ -229,15 +282,6 @@ impl Ingest {
         let unfinished = session.unfinished_bytes;
         shares.unfinished_bytes.give_back(holder, unfinished);
         self.silent.remove(holder, number);
-    }
-
-    pub(super) fn count_refusal(&self, pid: Option<u32>, reason: &str) {
-        let refused = 1 + self.config.traffic.refused.fetch_add(1, Relaxed);
-        if let Some(so_far) = thinned(refused) {
-            let reason = format!("{reason}; {so_far} refused so far");
-            let note = Note::ConnectionRefused { pid, reason };
-            self.config.log.note(note);
-        }
     }
 
     /// A connection was closed because of what came, or did not come, over it.

@@ -51,6 +51,21 @@ fn connect(path: &PathBuf) -> UnixStream {
     stream
 }
 
+/// What a client sends first.
+fn hello(instance: [u8; 16]) -> Vec<u8> {
+    let mut bytes = Preamble::OURS.encode().to_vec();
+    let hello = Hello {
+        instance,
+        pid: 1,
+        source: Source::Client,
+        name: "tester",
+        visible_devices: "",
+        labels: vec![],
+    };
+    Frame::put_hello(&mut bytes, &hello);
+    bytes
+}
+
 struct Client {
     stream: UnixStream,
     reader: FrameReader,
@@ -58,18 +73,8 @@ struct Client {
 
 impl Client {
     fn connect(path: &PathBuf) -> Self {
-        let mut bytes = Preamble::OURS.encode().to_vec();
-        let hello = Hello {
-            instance: [7; 16],
-            pid: 1,
-            source: Source::Client,
-            name: "tester",
-            visible_devices: "",
-            labels: vec![],
-        };
-        Frame::put_hello(&mut bytes, &hello);
         let mut stream = connect(path);
-        stream.write_all(&bytes).unwrap();
+        stream.write_all(&hello([7; 16])).unwrap();
         let reader = FrameReader::default();
         Self { stream, reader }
     }
@@ -261,4 +266,38 @@ fn frames_of_a_newer_client_are_skipped_and_a_flood_of_them_ends_its_connection(
         assert!(!sent.join().unwrap(), "all of it was read");
     });
     assert!(text.contains("too many frames without events"), "{text}");
+}
+
+#[test]
+fn storm_of_connections_reaches_no_ledger() {
+    let text = logged(|path| {
+        let mut client = Client::connect(path);
+        assert_eq!(client.receive(), ("resync", 0));
+        client.send_events(0, 1);
+        assert_eq!(client.receive(), ("ack", 1));
+        // Far more than a process may bring in the time that this takes.
+        for number in 0..20_000_u128 {
+            let mut stream = UnixStream::connect(path).unwrap();
+            // Refused ones are closed while this is sent.
+            let _refused = stream.write_all(&hello(number.to_le_bytes()));
+        }
+        client.send_events(1, 1);
+        assert_eq!(client.receive(), ("ack", 2));
+    });
+    assert_eq!(text.matches("Connected (").count(), 1, "{text}");
+    // The client's own end may still be seen before the server's.
+    assert!(text.matches("Disconnected").count() <= 1, "{text}");
+    let lines = text.matches("connects too often").count();
+    assert!((1..=15).contains(&lines), "{text}");
+}
+
+#[test]
+fn clients_that_only_ask_are_joined() {
+    let text = logged(|path| {
+        let mut client = Client::connect(path);
+        assert_eq!(client.receive(), ("resync", 0));
+        client.send(|out| Frame::put(out, FrameKind::Flush, |_out| {}));
+        assert_eq!(client.receive(), ("ack", 0));
+    });
+    assert_eq!(text.matches("Connected (tester)").count(), 1, "{text}");
 }

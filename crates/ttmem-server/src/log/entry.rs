@@ -223,6 +223,7 @@ impl FailedNote {
                 largest_free_bytes: 2048,
                 bank_bytes: 65_536,
                 operation: TextId(1),
+                call_first: 0,
             },
             origin: Some("ttnn.linear\n/home/me/model.py:57 forward".into()),
             cores: None,

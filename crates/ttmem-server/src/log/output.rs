@@ -4,22 +4,29 @@
 //! Owned by one thread of the log, which is the only one to write through it. Blocking is allowed
 //! here, losing count of what was written is not. It never follows a link at `path`, and it renames
 //! `path` only while that is the file it writes, so that a log moved away by the administrator
-//! stays untouched.
+//! stays untouched. The log has texts of all processes: it belongs to the server's user, who alone may read it, and its
+//! files are found by the descriptor of their folder, which no other user may change.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::kept_folder::{OpenFolderError, open_for_log};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 pub const DEFAULT_MAX_BYTES: u64 = 64 << 20;
 
 pub const DEFAULT_MAX_FILES: u32 = 4;
+
+/// The mode of a log, whatever the file mode mask is: its owner alone reads it.
+const PRIVATE: u32 = 0o600;
+const PERMISSIONS: u32 = 0o7777;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFileOptions {
@@ -51,6 +58,16 @@ pub enum OpenLogFileError {
     /// The path names a directory, device, pipe or socket.
     #[error("the log file {} exists and is not a regular file", path.display())]
     NotRegular { path: PathBuf },
+    #[error(
+        "the log file {} belongs to uid {uid}, who could read it: remove it, or name another file",
+        path.display()
+    )]
+    OtherOwner { path: PathBuf, uid: u32 },
+    #[error("the log is not written to {}", path.display())]
+    Folder {
+        path: PathBuf,
+        source: OpenFolderError,
+    },
 }
 
 #[derive(Debug)]
@@ -60,7 +77,15 @@ pub(super) struct Output {
     /// Of the destination, for messages.
     pub(super) name: String,
     /// Set for a file of our own.
-    options: Option<LogFileOptions>,
+    place: Option<Place>,
+}
+
+/// Where a file of our own is.
+#[derive(Debug)]
+struct Place {
+    options: LogFileOptions,
+    folder: OwnedFd,
+    name: OsString,
 }
 
 impl Output {
@@ -70,27 +95,33 @@ impl Output {
             file: File::from(fd.into()),
             size_bytes: 0,
             name: name.to_owned(),
-            options: None,
+            place: None,
         }
     }
 
     /// Opens a file of our own for appending, creating it if need be.
     pub(super) fn open(options: LogFileOptions) -> Result<Self, OpenLogFileError> {
-        let (file, size_bytes) = open_for_append(&options.path)?;
+        let name = options.path.display().to_string();
+        let place = Place::open(options)?;
+        let (file, size_bytes) = place.open_for_append()?;
         Ok(Self {
             file,
             size_bytes,
-            name: options.path.display().to_string(),
-            options: Some(options),
+            name,
+            place: Some(place),
         })
     }
 
     /// Reopens a file by its path, as after an external rotation; keeps the old one if that
     /// fails. A stream stays what it is.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        if let Some(options) = &self.options {
-            let opened = open_for_append(&options.path).map_err(io::Error::other)?;
-            (self.file, self.size_bytes) = opened;
+        if let Some(place) = &mut self.place {
+            // The folder may have been moved away as well.
+            let opened = Place::open(place.options.clone()).and_then(|new| {
+                let opened = new.open_for_append()?;
+                Ok((new, opened))
+            });
+            (*place, (self.file, self.size_bytes)) = opened.map_err(io::Error::other)?;
         }
         Ok(())
     }
@@ -101,12 +132,13 @@ impl Output {
     /// for a full disk.
     pub(super) fn write_all(&mut self, text: &[u8]) -> Result<(), WriteFailure> {
         let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        if let Some(options) = &self.options
+        if let Some(place) = &self.place
             && self.size_bytes > 0
-            && self.size_bytes.saturating_add(length) > options.max_bytes
+            && self.size_bytes.saturating_add(length) > place.options.max_bytes
         {
-            let (path, max_files) = (options.path.clone(), options.max_files);
-            self.rotate(&path, max_files)
+            place
+                .rotate(&self.file)
+                .and_then(|()| self.reopen())
                 .map_err(|source| WriteFailure { written: 0, source })?;
         }
         let result = write_all(self.file.as_fd(), text);
@@ -117,72 +149,105 @@ impl Output {
         self.size_bytes = self.size_bytes.saturating_add(written);
         result
     }
-
-    fn rotate(&mut self, path: &Path, max_files: u32) -> io::Result<()> {
-        if self.is_at(path)? {
-            if max_files <= 1 {
-                fs::remove_file(path)?;
-            }
-            // The rename onto the last number drops what was there.
-            for number in (1..max_files).rev() {
-                match fs::rename(numbered(path, number - 1), numbered(path, number)) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-            }
-        }
-        self.reopen()
-    }
-
-    /// Whether the path still names the file that is open.
-    fn is_at(&self, path: &Path) -> io::Result<bool> {
-        let open = self.file.metadata()?;
-        match fs::symlink_metadata(path) {
-            Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
 }
 
-/// `path` with `.number` appended; the file being written has number 0 and no suffix.
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    if number == 0 {
-        return path.to_owned();
+impl Place {
+    fn open(options: LogFileOptions) -> Result<Self, OpenLogFileError> {
+        let path = || options.path.clone();
+        let name = options.path.file_name().map(OsStr::to_owned);
+        let name = name.ok_or_else(|| OpenLogFileError::NotRegular { path: path() })?;
+        let folder = options.path.parent().unwrap_or(Path::new("."));
+        let folder = open_for_log(folder).map_err(|error| match error {
+            OpenFolderError::Open { source, .. } => OpenLogFileError::Open {
+                path: path(),
+                source,
+            },
+            source => OpenLogFileError::Folder {
+                path: path(),
+                source,
+            },
+        })?;
+        Ok(Self {
+            options,
+            folder,
+            name,
+        })
     }
-    let mut name = OsString::from(path);
-    name.push(format!(".{number}"));
-    PathBuf::from(name)
-}
 
-/// Opens a regular file without following a link; with its length.
-fn open_for_append(path: &Path) -> Result<(File, u64), OpenLogFileError> {
-    let failed = |source| OpenLogFileError::Open {
-        path: path.to_owned(),
-        source,
-    };
-    let not_regular = || OpenLogFileError::NotRegular {
-        path: path.to_owned(),
-    };
-    // NONBLOCK has no effect on a regular file; it keeps a pipe at the path from hanging us.
-    let flags = OFlags::WRONLY
-        | OFlags::APPEND
-        | OFlags::CREATE
-        | OFlags::CLOEXEC
-        | OFlags::NOFOLLOW
-        | OFlags::NOCTTY
-        | OFlags::NONBLOCK;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
-    let fd = rustix::fs::open(path, flags, mode).map_err(|errno| match errno {
-        Errno::NXIO | Errno::ISDIR => not_regular(),
-        errno => failed(errno.into()),
-    })?;
-    let file = File::from(fd);
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(not_regular());
+    /// Moves the files on, if the path still names the one that is open.
+    fn rotate(&self, file: &File) -> io::Result<()> {
+        if !self.is_at(file)? {
+            return Ok(());
+        }
+        let max_files = self.options.max_files;
+        if max_files <= 1 {
+            unlinkat(&self.folder, &self.name, AtFlags::empty())?;
+        }
+        // The rename onto the last number drops what was there.
+        for number in (1..max_files).rev() {
+            let (from, to) = (self.numbered(number - 1), self.numbered(number));
+            match renameat(&self.folder, from, &self.folder, to) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
-    Ok((file, metadata.len()))
+
+    fn is_at(&self, file: &File) -> io::Result<bool> {
+        let open = file.metadata()?;
+        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok((found.st_dev, found.st_ino) == (open.dev(), open.ino())),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The name with `.number` appended; the file being written has number 0 and no suffix.
+    fn numbered(&self, number: u32) -> OsString {
+        let mut name = self.name.clone();
+        if number > 0 {
+            name.push(format!(".{number}"));
+        }
+        name
+    }
+
+    /// Opens a regular file of this user's without following a link; with its length.
+    fn open_for_append(&self) -> Result<(File, u64), OpenLogFileError> {
+        let path = || self.options.path.clone();
+        let failed = |source| OpenLogFileError::Open {
+            path: path(),
+            source,
+        };
+        let not_regular = || OpenLogFileError::NotRegular { path: path() };
+        // NONBLOCK has no effect on a regular file; it keeps a pipe at the path from hanging us.
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::CLOEXEC
+            | OFlags::NOFOLLOW
+            | OFlags::NOCTTY
+            | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let fd = openat(&self.folder, &self.name, flags, mode).map_err(|errno| match errno {
+            Errno::NXIO | Errno::ISDIR => not_regular(),
+            errno => failed(errno.into()),
+        })?;
+        let file = File::from(fd);
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(not_regular());
+        }
+        let uid = metadata.uid();
+        if uid != geteuid().as_raw() {
+            return Err(OpenLogFileError::OtherOwner { path: path(), uid });
+        }
+        if metadata.mode() & PERMISSIONS != PRIVATE {
+            let mode = Permissions::from_mode(PRIVATE);
+            file.set_permissions(mode).map_err(failed)?;
+        }
+        Ok((file, metadata.len()))
+    }
 }
 
 #[derive(Debug)]
@@ -215,9 +280,14 @@ fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
+
+    fn numbered(path: &Path, number: u32) -> PathBuf {
+        PathBuf::from(format!("{}.{number}", path.display()))
+    }
 
     fn small(path: &Path, max_files: u32) -> Output {
         Output::open(LogFileOptions {
@@ -252,10 +322,36 @@ mod tests {
         assert_eq!(read(&numbered(&path, 1)).as_deref(), Some("six\n"));
         assert_eq!(read(&numbered(&path, 2)).as_deref(), Some("four\nfive\n"));
         assert_eq!(read(&numbered(&path, 3)), None);
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777 & !0o640,
-            0
-        );
+    }
+
+    #[test]
+    fn a_log_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & PERMISSIONS;
+        fs::write(&path, "older\n").unwrap();
+        for before in [0o644, 0o666, 0o640, 0o400] {
+            fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+            if before & 0o200 == 0 && !geteuid().is_root() {
+                continue;
+            }
+            drop(small(&path, 2));
+            assert_eq!(mode(), PRIVATE, "{before:o}");
+        }
+        fs::remove_file(&path).unwrap();
+        let mut file = small(&path, 2);
+        assert_eq!(mode(), PRIVATE);
+        file.write_all(b"12345678\n").unwrap();
+        file.write_all(b"next\n").unwrap();
+        assert_eq!(mode(), PRIVATE, "and after a rotation");
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            let opened = Output::open(LogFileOptions::new(&path));
+            assert!(matches!(
+                opened,
+                Err(OpenLogFileError::OtherOwner { uid: 12_345, .. })
+            ));
+        }
     }
 
     #[test]

@@ -46,6 +46,10 @@ const QUEUE_MIN: u64 = 8;
 /// large answers are asked for.
 const STREAM_THREADS: usize = 1;
 
+/// The niceness of threads that make documents: half of the time of one that serves clients. Far behind, on a busy machine a page would
+/// give up each question before it is answered.
+const DOCUMENT_NICENESS: i32 = 3;
+
 /// A request of the read API is a line and a few headers.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
@@ -91,6 +95,7 @@ impl HttpThread {
             .enable_time()
             .max_blocking_threads(documents + STREAM_THREADS)
             .thread_name("ttmem-read")
+            .on_thread_start(give_way)
             .build()
             .map_err(StartHttpError::Runtime)?;
         let (arrivals, queue) = mpsc::channel(QUEUE);
@@ -124,6 +129,13 @@ impl HttpThread {
             refused.into_inner().0
         })
     }
+}
+
+/// Has the calling thread, which makes documents, run behind those that serve clients, where there are
+/// fewer processors than work.
+fn give_way() {
+    // Without it documents are made as well, but clients wait for them.
+    let _refused = rustix::process::setpriority_process(None, DOCUMENT_NICENESS);
 }
 
 /// The connections that wait to be looked at.

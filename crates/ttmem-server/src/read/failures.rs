@@ -55,6 +55,7 @@ pub(crate) fn explained(moment: &FailureMoment, device_ids: Vec<u32>) -> Explana
         process: vocabulary::known_text(&moment.identity.name),
         operation,
         python,
+        is_call_known: moment.is_call_known(),
     };
     let explanation = explain(&Moment {
         caller,
@@ -157,6 +158,7 @@ fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> 
                 operation,
                 class: Some(class),
                 since: Some(Timestamp::from_unix_nanos(block.time)),
+                of_call: block.of_call.0,
             },
         }
     });

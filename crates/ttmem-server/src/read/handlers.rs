@@ -295,7 +295,9 @@ pub(super) fn get_history(context: &Context, query: HistoryQuery) -> Result<Hist
         points => Some(bounded("points", points, MAX_POINTS, MAX_POINTS)?),
     };
     if let Some(moment) = &context.moment {
-        return Ok(context.recorded()?.history(moment, seconds, points)?);
+        return Ok(context
+            .recorded()?
+            .history(moment, (seconds, points), Some(&context.gone))?);
     }
     let histories = &context.live()?.histories;
     Ok(histories.document(context.time(), seconds))
@@ -319,7 +321,9 @@ pub(super) fn get_last(context: &Context, query: LastQuery) -> Result<LastEvents
     let count = bounded("count", query.count, DEFAULT_LAST, MAX_LAST)?;
     if let Some(moment) = &context.moment {
         let (view, which) = (context.view()?, (count as usize, query.pid));
-        return Ok(context.recorded()?.last(moment, &view, which)?);
+        return Ok(context
+            .recorded()?
+            .last(moment, &view, which, Some(&context.gone))?);
     }
     // The view comes second: it knows all that these events refer to.
     let last = context.live()?.journal.last(count as usize, query.pid);
@@ -355,7 +359,12 @@ pub(super) fn post_mark(context: &Context, query: MarkQuery) -> Result<Marked, R
         .ledger
         .mark(uid, name.as_str().into(), time.unix_nanos());
     let number = number.ok_or_else(Refusal::stopping)?;
-    let mark = Mark { name, number, time };
+    let mark = Mark {
+        name,
+        name_hidden: false,
+        number,
+        time,
+    };
     Ok(Marked {
         schema: SCHEMA,
         mark,

@@ -2,6 +2,7 @@
 
 use super::admission::Principal;
 use super::geometry_cache::GeometryCache;
+use super::metrics::DeviceSeries;
 use super::snapshot::ServerFacts;
 use crate::history::Histories;
 use crate::journal::Journal;
@@ -27,6 +28,8 @@ pub struct ReadState {
     /// What the server knows about itself, asked once per request.
     pub facts: Arc<dyn Fn() -> ServerFacts + Send + Sync>,
     pub geometry: GeometryCache,
+    /// Which devices have samples in `/metrics`.
+    pub series: DeviceSeries,
     pub names: NamePolicy,
 }
 

@@ -6,6 +6,7 @@
 mod devices;
 mod exposition;
 mod processes;
+mod series;
 
 use super::connection::Requester;
 use super::handlers::within;
@@ -21,6 +22,7 @@ use axum::response::Response;
 use exposition::{Family, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
+pub use series::DeviceSeries;
 use ttmem_api::{Server, is_deceptive};
 use ttmem_ledger::{Geometry, MAX_LABEL_CHARS, ProcessState, View};
 
@@ -77,6 +79,7 @@ pub(super) async fn get_metrics(
         let scrape = Scrape {
             view: &view,
             geometry: &context.geometry(&view),
+            series: &context.state.series,
             time: facts.time,
             server: &facts.server,
             latency,
@@ -107,6 +110,7 @@ pub(super) async fn get_metrics(
 struct Scrape<'a> {
     view: &'a View,
     geometry: &'a Geometry,
+    series: &'a DeviceSeries,
     time: ttmem_api::Timestamp,
     server: &'a Server,
     /// None of a recording: nobody waits there.
@@ -117,21 +121,24 @@ struct Scrape<'a> {
 
 impl Scrape<'_> {
     fn families(&self, query: &MetricsQuery) -> Vec<Family> {
-        let (chosen, left_out) = devices::chosen(self.view);
-        let is_shown = |index: &usize| {
-            let machine = self.machine.as_ref();
-            machine.is_none_or(|machine| !machine.is_known_otherwise(self.view, *index))
-        };
-        let chosen = chosen.into_iter().filter(is_shown);
-        let shown = chosen.map(|index| {
-            let mut device = snapshot::device_figures(self.view, self.geometry, index);
-            if let Some(machine) = &self.machine {
+        let machine = self.machine.as_ref();
+        let is_shown = |index| machine.is_none_or(|it| !it.is_known_otherwise(self.view, index));
+        let figures = |index| snapshot::device_figures(self.view, self.geometry, index);
+        let call =
+            |index, is_taken: &dyn Fn(&str) -> bool| devices::name(&figures(index), is_taken);
+        let (now, min_age) = (self.time.unix_nanos(), processes::min_age(query));
+        let chosen = self.series.choose(self.view, now, min_age, is_shown, call);
+        let left_out = chosen.left_out as u64;
+        let (indices, names): (Vec<usize>, Vec<String>) = chosen.devices.into_iter().unzip();
+        let shown = indices.into_iter().map(|index| {
+            let mut device = figures(index);
+            if let Some(machine) = machine {
                 machine.add_to(index, &mut device);
             }
             device
         });
-        let mut families = self.of_server(left_out as u64);
-        families.extend(devices::families(&shown.collect::<Vec<_>>()));
+        let mut families = self.of_server(left_out);
+        families.extend(devices::families(&shown.collect::<Vec<_>>(), &names));
         families.extend(processes::families(self.view, self.time, query));
         families
     }

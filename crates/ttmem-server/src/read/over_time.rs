@@ -3,18 +3,51 @@
 use super::handlers::{NoQuery, bounded};
 use super::http::Refusal;
 use super::routes::Context;
-use super::vocabulary;
+use super::{snapshot, vocabulary};
 use crate::recorded::{
     DEFAULT_RECTANGLES, MAX_POINTS, MAX_RECTANGLES, Moment, OverTime, Recorded, Window,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::HashSet;
 use std::sync::Arc;
-use ttmem_api::{Allocations, GroupBy, MemoryClass, Recording, Timeline, Timestamp};
+use ttmem_api::{Allocations, GroupBy, Mark, MemoryClass, Recording, Timeline, Timestamp};
 use ttmem_event::Class;
+use ttmem_ledger::Audience;
 
 pub(super) fn get_recording(context: &Context, NoQuery {}: NoQuery) -> Result<Recording, Refusal> {
-    Ok(context.recorded()?.recording()?)
+    let recorded = context.recorded()?;
+    let mut recording = recorded.recording()?;
+    let audience = context.audience();
+    if audience != Audience::Everything {
+        // Files name no owners of marks; the ledger does, of the newest.
+        let view = match context.state.live {
+            Some(_) => context.view()?,
+            None => Arc::new(
+                recorded
+                    .moment(None, Some(&context.gone))?
+                    .view
+                    .for_audience(audience),
+            ),
+        };
+        hide_names(&mut recording.marks, &snapshot::marks(&view));
+    }
+    Ok(recording)
+}
+
+/// Leaves out the names of all marks but those that are shown elsewhere.
+fn hide_names(marks: &mut [Mark], known: &[Mark]) {
+    let shown: HashSet<(u64, &str)> = known
+        .iter()
+        .filter(|mark| !mark.name_hidden)
+        .map(|mark| (mark.number, mark.name.as_str()))
+        .collect();
+    for mark in marks {
+        if !shown.contains(&(mark.number, mark.name.as_str())) {
+            mark.name.clear();
+            mark.name_hidden = true;
+        }
+    }
 }
 
 const DEFAULT_POINTS: u32 = 300;
@@ -100,12 +133,15 @@ fn over_time(
     }
     let recorded = context.recorded()?;
     let window = recorded.window(from, to)?;
-    let mut end = recorded.moment(Some(Timestamp::from_unix_nanos(window.to)))?;
+    let mut end = recorded.moment(
+        Some(Timestamp::from_unix_nanos(window.to)),
+        Some(&context.gone),
+    )?;
     let number = match context.device_in(&end.view) {
         Ok(number) => number,
         // A window may end before the device came to be known.
         Err(_unknown) => {
-            end = recorded.moment(None)?;
+            end = recorded.moment(None, Some(&context.gone))?;
             context.device_in(&end.view)?
         }
     };
@@ -133,7 +169,10 @@ fn of_device(end: &Moment, number: usize, class: Class, window: Window) -> OverT
 /// The other classes of devices that held anything, those behind it first.
 fn others(over: &OverTime, recorded: &Recorded) -> Result<Vec<OverTime>, Refusal> {
     let window = over.window;
-    let end = recorded.moment(Some(Timestamp::from_unix_nanos(window.to)))?;
+    let end = recorded.moment(
+        Some(Timestamp::from_unix_nanos(window.to)),
+        over.gone.as_ref(),
+    )?;
     let mut all = Vec::new();
     for number in 0..end.view.devices.len() {
         let totals = &end.view.devices[number].totals;

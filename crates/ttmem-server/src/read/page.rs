@@ -29,31 +29,72 @@ pub(super) const INDEX: &str = "index.html";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const WITHOUT_PAGE: &str = "<!doctype html>
+/// What builds the page and then a program with it: one line of a shell, in a checkout.
+macro_rules! build_with_page {
+    () => {
+        "cargo xtask web && cargo build --release -p ttmem -p ttmem-attach"
+    };
+}
+
+/// The sentence of a program that was built without the page.
+const MISSING: &str = concat!(
+    "this build of ttmem has no web page; packages have it, and in a checkout, with Node.js installed, this builds it: ",
+    build_with_page!()
+);
+
+const WITHOUT_PAGE: &str = concat!(
+    "<!doctype html>
 <html lang=\"en\">
 <meta charset=\"utf-8\">
 <title>ttmem</title>
-<p>This build of ttmem has no web page.
-<p>Packages have it. From source, with Node.js installed:
-<pre>cargo xtask web
-cargo build --release -p ttmem -p ttmem-attach</pre>
+<p>This build of ttmem has no web page; packages have it. In a checkout, with Node.js installed, this builds it:
+<pre>",
+    build_with_page!(),
+    "</pre>
 <p>Until then: <code>ttmem top</code>, or the <a href=\"/openapi.json\">read API</a>.
-";
+"
+);
+
+/// Why this build cannot show the page, and the command that changes it; `None` if it can.
+#[must_use]
+pub fn missing_page() -> Option<&'static str> {
+    found(INDEX).is_none().then_some(MISSING)
+}
 
 /// What a report may do: show what is in it. It asks nobody for anything.
 const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                              img-src data:; base-uri 'none'; form-action 'none'";
 
-/// The page as one file that shows `data` instead of asking a server; none if this build has no page.
-///
-/// The data are what `web/src/embedded.ts` describes: JSON, packed by gzip and then as base64.
-#[must_use]
-pub fn report_page(data: &str) -> Option<String> {
-    let file = |kind: &str| {
-        let found = FILES.iter().find(|(name, _bytes)| name.ends_with(kind));
-        found.and_then(|(_name, bytes)| str::from_utf8(bytes).ok())
-    };
-    Some(one_file(file(".css")?, file(".js")?, data))
+/// The page as one file that shows data instead of asking a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportPage {
+    style: &'static str,
+    script: &'static str,
+}
+
+impl ReportPage {
+    /// The page of this build.
+    ///
+    /// # Errors
+    /// The sentence of [`missing_page`] if it has none.
+    pub fn of_this_build() -> Result<Self, &'static str> {
+        let file = |kind: &str| {
+            let found = FILES.iter().find(|(name, _bytes)| name.ends_with(kind));
+            found
+                .and_then(|(_name, bytes)| str::from_utf8(bytes).ok())
+                .ok_or(MISSING)
+        };
+        Ok(Self {
+            style: file(".css")?,
+            script: file(".js")?,
+        })
+    }
+
+    /// The file with data as `web/src/embedded.ts` describes them: JSON, packed by gzip and then as base64.
+    #[must_use]
+    pub fn with(self, data: &str) -> String {
+        one_file(self.style, self.script, data)
+    }
 }
 
 fn one_file(style: &str, script: &str, data: &str) -> String {
@@ -151,6 +192,6 @@ mod tests {
         assert!(!page.contains("<!--"), "{page}");
         assert!(page.contains(">QUJD/script>b></script>"), "{page}");
         assert!(!page.contains("src=") && !page.contains("href="), "{page}");
-        assert_eq!(report_page("QUJD").is_some(), !FILES.is_empty());
+        assert_eq!(ReportPage::of_this_build().is_ok(), !FILES.is_empty());
     }
 }

@@ -316,14 +316,15 @@ where
     let is_over_time = [RECORDING, TIMELINE, ALLOCATIONS]
         .iter()
         .any(|path| uri.path().starts_with(path));
-    if uri.path().starts_with(TIMELINE) || uri.path().starts_with(ALLOCATIONS) {
+    let is_of_the_past = takes_at && (at.is_some() || context.state.live.is_none());
+    if is_of_the_past || is_over_time {
         requester.connection.give_up_when_gone();
     }
     // Where there is nothing but a recording, nobody waits for anything else.
     let looks_back = context.state.live.is_some() && (at.is_some() || is_over_time);
     let body = blocking(requester, looks_back, move || {
         if takes_at {
-            context.moment = context.state.moment(at)?;
+            context.moment = context.state.moment(at, Some(&context.gone))?;
         }
         let document = serde_json::to_string(&handler(&context, query)?);
         document.map(escape_json).map_err(Refusal::internal)
@@ -386,12 +387,16 @@ pub(super) struct Context {
 
 impl ReadState {
     /// The instant of the past that a request is about; `None` for now.
-    fn moment(&self, at: Option<Timestamp>) -> Result<Option<Arc<Moment>>, Refusal> {
+    fn moment(
+        &self,
+        at: Option<Timestamp>,
+        gone: Option<&Arc<AtomicBool>>,
+    ) -> Result<Option<Arc<Moment>>, Refusal> {
         if at.is_none() && self.live.is_some() {
             return Ok(None);
         }
         let recorded = self.recorded.as_ref().ok_or_else(Refusal::no_recording)?;
-        Ok(Some(recorded.moment(at)?))
+        Ok(Some(recorded.moment(at, gone)?))
     }
 }
 
@@ -399,7 +404,7 @@ impl Context {
     /// What is true now, or at the end of a recording that is replayed.
     pub(super) fn of_now(state: ReadState, who: Principal) -> Result<Self, Refusal> {
         Ok(Self {
-            moment: state.moment(None)?,
+            moment: state.moment(None, None)?,
             state,
             who,
             device: String::new(),

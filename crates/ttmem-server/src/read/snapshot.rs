@@ -15,7 +15,7 @@ use ttmem_api::{
 use ttmem_event::Class;
 use ttmem_ledger::{
     DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, IncompleteReasons, Labels,
-    NotTracked, PeakSet, ProcessIdentity, ProcessView, View,
+    NotTracked, ProcessIdentity, ProcessView, View,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -204,12 +204,12 @@ pub(super) fn device_detail(
     }
 }
 
-fn marks(view: &View) -> Vec<Mark> {
-    // Every device has the same marks; one that does not exist adds no peaks to them.
-    let marks = view.marks.peaks_since(usize::MAX, PeakSet::default());
+pub(super) fn marks(view: &View) -> Vec<Mark> {
+    let marks = view.marks.owned();
     marks
-        .map(|(mark, _peaks)| Mark {
+        .map(|(owner, mark)| Mark {
             name: vocabulary::text(&mark.name),
+            name_hidden: !view.audience.may_see_mark(owner),
             number: mark.number,
             time: Timestamp::from_unix_nanos(mark.time),
         })
@@ -269,7 +269,8 @@ fn process(view: &View, process: &ProcessView, budget: &mut Budget, host_of: Hos
 
 fn reasons_of(process: &ProcessView) -> Vec<IncompleteReason> {
     let reasons = IncompleteReasons::of_process(&process.facts, &process.account);
-    incomplete_reasons(&reasons, &process.account.not_tracked())
+    let not_tracked = process.account.not_tracked();
+    incomplete_reasons(&reasons, &not_tracked, process.facts.names_are_hidden)
 }
 
 /// Whether figures of a process may not be all that it has.
@@ -333,7 +334,11 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
             peak: Some(peak_bytes(|kind| totals.gauge(kind).peak().bytes)),
         })
     });
-    let reasons = incomplete_reasons(&departed.incomplete, &departed.not_tracked);
+    let reasons = incomplete_reasons(
+        &departed.incomplete,
+        &departed.not_tracked,
+        departed.names_are_hidden,
+    );
     Process {
         devices: devices.collect(),
         names_hidden: departed.names_are_hidden,
@@ -356,6 +361,7 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
 fn incomplete_reasons(
     reasons: &IncompleteReasons,
     not_tracked: &[NotTracked],
+    names_are_hidden: bool,
 ) -> Vec<IncompleteReason> {
     let reasons = reasons.iter().map(|(reason, count)| IncompleteReason {
         reason: reason.name().to_owned(),
@@ -365,7 +371,7 @@ fn incomplete_reasons(
     let not_tracked = not_tracked.iter().map(|untracked| IncompleteReason {
         reason: "not_tracked".to_owned(),
         count: 1,
-        detail: Some(vocabulary::text(&untracked.to_string())),
+        detail: (!names_are_hidden).then(|| vocabulary::text(&untracked.to_string())),
     });
     reasons.chain(not_tracked).collect()
 }

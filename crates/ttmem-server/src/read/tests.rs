@@ -20,7 +20,8 @@ mod streams;
 mod tcp;
 
 use super::{
-    GeometryCache, HttpLimits, HttpThread, Live, NamePolicy, ReadState, ServerFacts, refuse,
+    DeviceSeries, GeometryCache, HttpLimits, HttpThread, Live, NamePolicy, ReadState, ServerFacts,
+    refuse,
 };
 use crate::history::Histories;
 use crate::journal::{Batch, Journal};
@@ -272,6 +273,7 @@ fn state(
         recorded: None,
         facts: Arc::new(facts),
         geometry: GeometryCache::default(),
+        series: DeviceSeries::default(),
         names: NAMES,
     }
 }

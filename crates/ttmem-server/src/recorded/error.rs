@@ -1,7 +1,7 @@
 //! Why the recorded past does not answer.
 
 use std::path::PathBuf;
-use ttmem_record::{OpenError, ReadError};
+use ttmem_record::{OpenError, OverBudget, ReadError};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordedError {
@@ -11,7 +11,7 @@ pub(crate) enum RecordedError {
     #[error("cannot open {}", path.file_name().unwrap_or(path.as_os_str()).display())]
     Open { path: PathBuf, source: OpenError },
     #[error("this instant cannot be reached")]
-    Read(#[from] ReadError),
+    Read(#[source] ReadError),
     #[error("others are looking over the recording; ask again")]
     Busy,
     /// Nobody is told.
@@ -19,7 +19,29 @@ pub(crate) enum RecordedError {
     Gone,
 }
 
+impl From<ReadError> for RecordedError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Gone => Self::Gone,
+            error => Self::Read(error),
+        }
+    }
+}
+
 impl RecordedError {
+    /// Whether it needs more memory than there is: others may give some back.
+    pub(super) fn is_over_memory(&self) -> bool {
+        let over = match self {
+            Self::Open {
+                source: OpenError::OverBudget(over),
+                ..
+            }
+            | Self::Read(ReadError::OverBudget(over)) => over,
+            _other => return false,
+        };
+        matches!(over, OverBudget::Memory { .. })
+    }
+
     /// All of the reasons in one line.
     pub(crate) fn in_words(&self) -> String {
         self.behind(self.to_string())

@@ -4,16 +4,19 @@ use super::error::RecordedError;
 use crate::recorder::{EXTENSION, RecordedFiles};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ttmem_api::{
     HexId, Mark, PeakOf, RecordedFailure, RecordedFailureKind, RecordedPeak, Recording,
     RecordingSource, SCHEMA, Timestamp,
 };
 use ttmem_event::EventKind;
-use ttmem_record::{OpenError, PeakNote, Player, ReadError, StatePlace, Summary};
+use ttmem_record::{
+    Budget, Charge, Contents, OpenError, PeakNote, Player, StatePlace, Summary, Turn,
+};
 
 /// Marks and failures that are listed, of each; the newest.
 const MAX_LISTED: usize = 2000;
@@ -49,6 +52,12 @@ impl RecordedFiles for NamedFiles {
         }
         files
     }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        // A pipe would keep who opens it waiting for somebody who writes to it.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        File::options().read(true).custom_flags(flags).open(path)
+    }
 }
 
 /// What reads a file of a recording.
@@ -57,6 +66,8 @@ pub(super) type FilePlayer = Player<BufReader<File>>;
 /// A file whose blocks were found.
 #[derive(Debug)]
 pub(super) struct KnownFile {
+    /// By which it is opened.
+    source: Arc<dyn RecordedFiles>,
     pub(super) path: PathBuf,
     /// Which file it is, whatever it is called.
     pub(super) inode: u64,
@@ -66,19 +77,29 @@ pub(super) struct KnownFile {
     pub(super) to: u64,
     pub(super) states: Vec<StatePlace>,
     largest_state: u64,
-    pub(super) summary: Summary,
+    contents: Arc<Contents>,
+    pub(super) budget: Budget,
     damage: Option<String>,
     is_unfinished: bool,
     is_redacted: bool,
 }
 
 impl KnownFile {
-    fn open(path: &Path) -> Result<Self, OpenError> {
-        let (file, inode, length) = opened(path)?;
-        let recording = ttmem_record::Recording::open(BufReader::new(file))?;
+    /// Opens a file; `budget` is that of all that are read together.
+    fn open(
+        source: &Arc<dyn RecordedFiles>,
+        path: &Path,
+        budget: &Budget,
+    ) -> Result<Self, OpenError> {
+        let (file, inode, length) = opened(source, path)?;
+        let budget = Budget::part_of(budget, length);
+        let file = BufReader::new(file);
+        let recording = ttmem_record::Recording::open_within(file, &budget, None)?;
         let states: Vec<StatePlace> = recording.states().collect();
-        let summary = recording.summary().clone();
+        let contents = Arc::clone(recording.contents());
+        let summary = contents.summary();
         Ok(Self {
+            source: Arc::clone(source),
             path: path.to_owned(),
             inode,
             length,
@@ -89,8 +110,13 @@ impl KnownFile {
             damage: recording.damage().map(ToString::to_string),
             is_unfinished: recording.is_unfinished(),
             is_redacted: recording.is_redacted(),
-            summary,
+            contents,
+            budget,
         })
+    }
+
+    pub(super) fn summary(&self) -> &Summary {
+        self.contents.summary()
     }
 
     /// Whether its ledgers are so large that few may be held.
@@ -98,24 +124,32 @@ impl KnownFile {
         self.largest_state > LARGE_STATE
     }
 
-    /// Something that reads it, at its beginning.
-    pub(super) fn player(&self) -> Result<FilePlayer, RecordedError> {
-        let opened = opened(&self.path).and_then(|(file, ..)| {
-            let recording = ttmem_record::Recording::open(BufReader::new(file))?;
-            Player::new(recording).map_err(|error| match error {
-                ReadError::Io(error) => OpenError::Io(error),
-                ReadError::Damaged(damage) => OpenError::Damaged(damage),
-            })
+    /// Something that reads it, at its beginning, for the question of a turn.
+    pub(super) fn player(&self, turn: Turn) -> Result<FilePlayer, RecordedError> {
+        let opened = opened(&self.source, &self.path).and_then(|(file, inode, _length)| {
+            let file = BufReader::new(file);
+            let mut recording = if inode == self.inode {
+                let contents = Arc::clone(&self.contents);
+                ttmem_record::Recording::of(file, contents, &self.budget)
+            } else {
+                // Another one has its name by now.
+                ttmem_record::Recording::open_within(file, &self.budget, None)?
+            };
+            let _opening = recording.begin_turn(turn);
+            Ok(Player::new(recording)?)
         });
-        opened.map_err(|source| RecordedError::Open {
-            path: self.path.clone(),
-            source,
+        opened.map_err(|source| match source {
+            OpenError::Gone => RecordedError::Gone,
+            source => RecordedError::Open {
+                path: self.path.clone(),
+                source,
+            },
         })
     }
 
     /// About how many events it has up to an instant.
     pub(super) fn events_up_to(&self, time: u64) -> u64 {
-        let (first, end) = (self.summary.first_event, self.summary.events);
+        let (first, end) = (self.summary().first_event, self.summary().events);
         if time >= self.to {
             return end;
         }
@@ -126,10 +160,8 @@ impl KnownFile {
 }
 
 /// A regular file, which one it is, and how long.
-fn opened(path: &Path) -> Result<(File, u64, u64), OpenError> {
-    // A pipe would keep who opens it waiting for somebody who writes to it.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
+fn opened(source: &Arc<dyn RecordedFiles>, path: &Path) -> Result<(File, u64, u64), OpenError> {
+    let file = source.open(path)?;
     let facts = file.metadata()?;
     if !facts.is_file() {
         // Whoever writes to a pipe decides when reading ends.
@@ -146,6 +178,10 @@ pub(super) struct KnownFiles {
     known: Arc<Vec<Arc<KnownFile>>>,
     /// What could not be opened, and why.
     refused: Vec<String>,
+    /// What may be used for all of them.
+    budget: Budget,
+    /// Work units of all questions so far.
+    spent: Arc<AtomicU64>,
 }
 
 impl KnownFiles {
@@ -155,7 +191,28 @@ impl KnownFiles {
             is_live: source == RecordingSource::Live,
             known: Arc::default(),
             refused: Vec::new(),
+            budget: Budget::of_stored(0),
+            spent: Arc::default(),
         }
+    }
+
+    /// A charge for what is worked out from all of them.
+    pub(super) fn charge(&self) -> Charge {
+        self.budget.charge()
+    }
+
+    /// Counts work that was done for a question.
+    pub(super) fn spend(&self, units: u64) {
+        self.spent.fetch_add(units, Ordering::Relaxed);
+    }
+
+    pub(super) fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Relaxed)
+    }
+
+    /// A turn for a question about any of them.
+    pub(super) fn turn(&self, gone: Option<Arc<AtomicBool>>) -> Turn {
+        Turn::new(self.budget.stored(), gone)
     }
 
     /// Whether more comes while this server runs.
@@ -180,14 +237,17 @@ impl KnownFiles {
         let mut first_error = None;
         let last = crate::clock::unix_nanos().saturating_add(MAX_AHEAD_NANOS);
         self.refused.clear();
+        let lengths = paths.iter().filter_map(|path| std::fs::metadata(path).ok());
+        let stored = lengths.fold(0, |sum: u64, facts| sum.saturating_add(facts.len()));
+        self.budget.set_stored(stored);
         for path in paths {
             let known = self.known.iter().find(|known| known.path == path);
             let known = known.filter(|known| {
-                let facts = std::fs::metadata(&path);
+                let facts = self.source.open(&path).and_then(|file| file.metadata());
                 facts.is_ok_and(|facts| (facts.ino(), facts.len()) == known.identity())
             });
             match known.map_or_else(
-                || KnownFile::open(&path).map(Arc::new),
+                || KnownFile::open(&self.source, &path, &self.budget).map(Arc::new),
                 |it| Ok(Arc::clone(it)),
             ) {
                 Ok(file) if self.is_live && file.to.max(file.from) > last => {
@@ -232,7 +292,7 @@ impl KnownFiles {
     /// The highest of the ledger's numbers of devices that notes refer to, and one more.
     pub(super) fn noted_devices(&self) -> usize {
         let files = self.known.iter();
-        let peaks = files.flat_map(|file| &file.summary.peaks);
+        let peaks = files.flat_map(|file| &file.summary().peaks);
         peaks
             .map(|peak| peak.device as usize + 1)
             .max()
@@ -248,7 +308,7 @@ impl KnownFiles {
         let (from, to) = self.span()?;
         let files = || self.known.iter();
         let summed = |of: fn(&Summary) -> u64| {
-            let each = files().map(|file| of(&file.summary));
+            let each = files().map(|file| of(file.summary()));
             each.fold(0, u64::saturating_add)
         };
         let mut left_out = summed(|summary| summary.left_out);
@@ -256,21 +316,28 @@ impl KnownFiles {
         let mut failures: Vec<RecordedFailure> = Vec::new();
         let mut peaks: BTreeMap<(u32, u32, usize), PeakNote> = BTreeMap::new();
         for file in files() {
-            let summary = &file.summary;
-            marks.extend(summary.marks.iter().map(|mark| Mark {
+            let summary = file.summary();
+            left_out += older(&summary.marks) + older(&summary.failures);
+            marks.extend(newest_of(&summary.marks).iter().map(|mark| Mark {
                 name: crate::read::vocabulary::text(&mark.name),
+                name_hidden: false,
                 number: mark.number,
                 time: Timestamp::from_unix_nanos(mark.at.clamp(from, to)),
             }));
-            failures.extend(summary.failures.iter().map(|failure| RecordedFailure {
-                time: Timestamp::from_unix_nanos(failure.at.clamp(from, to)),
-                kind: match failure.kind {
-                    EventKind::Clashed { .. } => RecordedFailureKind::Clashed,
-                    _refused => RecordedFailureKind::Refused,
-                },
-                pid: failure.pid,
-                device_ids: failure.devices.iter().take(MAX_DEVICES).copied().collect(),
-            }));
+            failures.extend(
+                newest_of(&summary.failures)
+                    .iter()
+                    .map(|failure| RecordedFailure {
+                        time: Timestamp::from_unix_nanos(failure.at.clamp(from, to)),
+                        kind: match failure.kind {
+                            EventKind::Clashed { .. } => RecordedFailureKind::Clashed,
+                            _refused => RecordedFailureKind::Refused,
+                        },
+                        pid: failure.pid,
+                        device_ids: failure.devices.iter().take(MAX_DEVICES).copied().collect(),
+                    }),
+            );
+            left_out += newest(&mut marks) + newest(&mut failures);
             // What was reached before the recording began cannot be looked at.
             let reached = summary
                 .peaks
@@ -285,7 +352,6 @@ impl KnownFiles {
                 }
             }
         }
-        left_out += newest(&mut marks) + newest(&mut failures);
         let peaks = peaks
             .into_values()
             .take(MAX_LISTED)
@@ -334,6 +400,16 @@ impl KnownFile {
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
+}
+
+/// Those of a list that can be listed, and how many there are before them.
+fn newest_of<T>(list: &[T]) -> &[T] {
+    list.get(list.len().saturating_sub(MAX_LISTED)..)
+        .unwrap_or_default()
+}
+
+fn older<T>(list: &[T]) -> u64 {
+    list.len().saturating_sub(MAX_LISTED) as u64
 }
 
 /// Keeps the newest; how many were dropped.

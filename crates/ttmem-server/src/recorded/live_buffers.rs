@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use ttmem_event::{Class, TextId};
 use ttmem_ledger::{BufferRow, Change, DeviceKey, Effect, Ledger};
-use ttmem_record::{Follow, Input, Played};
+use ttmem_record::{Charge, Follow, Input, OverBudget, Played};
 
 /// A buffer as it lies in every bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +66,28 @@ pub(super) struct LiveBuffers<K: Keeper> {
     devices: usize,
     held: HashMap<u32, HashMap<u64, (Placed, K::Kept)>>,
     total: u64,
+    /// Buffers that were placed and not released, and what is drawn for them.
+    count: u64,
+    charge: Charge,
+    over: Option<OverBudget>,
+    /// Work units since this was last asked.
+    work: u64,
     pub(super) keeper: K,
 }
 
+/// What a buffer takes here: its place in a table, and what is kept with it.
+const BUFFER_BYTES: u64 = 2 * (size_of::<Placed>() as u64 + 48);
+
+/// Buffers that are drawn for at a time.
+const DRAWN_AT_ONCE: u64 = 256;
+
 impl<K: Keeper> LiveBuffers<K> {
-    pub(super) fn new(key: DeviceKey, class: Class, keeper: K) -> Self {
+    pub(super) fn new(key: DeviceKey, class: Class, keeper: K, charge: Charge) -> Self {
         Self {
+            count: 0,
+            charge,
+            over: None,
+            work: 0,
             key,
             class,
             device: None,
@@ -97,8 +113,27 @@ impl<K: Keeper> LiveBuffers<K> {
         self.keeper.settled(self.total);
     }
 
+    pub(super) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
+
+    pub(super) fn over_budget(&self) -> Option<OverBudget> {
+        self.over
+    }
+
+    /// One more is held, if there is memory for it.
+    fn has_room(&mut self) -> bool {
+        self.count += 1;
+        if self.count * BUFFER_BYTES > self.charge.bytes() && self.over.is_none() {
+            let drawn = self.charge.draw(DRAWN_AT_ONCE * BUFFER_BYTES);
+            self.over = drawn.err();
+        }
+        self.over.is_none()
+    }
+
     /// Whether an event changed something here: what it changed is told, or the total is another one.
     pub(super) fn is_touched(&mut self, ledger: &Ledger, effects: &[Effect]) -> bool {
+        self.work += 1;
         self.locate(ledger);
         let device = self.device.and_then(|device| ledger.device(device));
         let total = device.map(|device| device.totals.class(self.class).charged.bytes());
@@ -133,6 +168,7 @@ impl<K: Keeper> LiveBuffers<K> {
         let devices = ledger.devices();
         if devices.len() != self.devices {
             self.devices = devices.len();
+            self.work += devices.len() as u64;
             let place = devices.iter().position(|device| device.key == self.key);
             self.device = place.and_then(|place| u32::try_from(place).ok());
         }
@@ -140,6 +176,7 @@ impl<K: Keeper> LiveBuffers<K> {
 
     /// Takes over what a process has.
     fn compare(&mut self, ledger: &Ledger, process: u32, time: u64) {
+        self.work += 16;
         let mut before = self.held.remove(&process).unwrap_or_default();
         let mut now: HashMap<u64, (Placed, K::Kept)> = HashMap::new();
         let known = ledger.process(process).zip(ledger.rows(process));
@@ -151,6 +188,7 @@ impl<K: Keeper> LiveBuffers<K> {
             let meshes: Vec<bool> = meshes
                 .map(|mesh| mesh.devices.iter().any(on_device))
                 .collect();
+            self.work += meshes.len() as u64 + ledger.page_bytes(process) / 64;
             for (_slot, row) in rows.buffers.iter() {
                 let is_there = meshes.get(row.mesh as usize).copied().unwrap_or(false);
                 if row.class != self.class || !is_there {
@@ -162,6 +200,9 @@ impl<K: Keeper> LiveBuffers<K> {
                 let (placed, kept) = match same {
                     Some(same) => same,
                     None => {
+                        if !self.has_room() {
+                            return;
+                        }
                         let kept = self.keeper.placed(ledger, process, &placed);
                         self.total = self.total.saturating_add(placed.charged_bytes);
                         (placed, kept)
@@ -182,6 +223,7 @@ impl<K: Keeper> LiveBuffers<K> {
     }
 
     fn release(&mut self, time: u64, placed: &Placed, kept: K::Kept) {
+        self.count = self.count.saturating_sub(1);
         self.total = self.total.saturating_sub(placed.charged_bytes);
         self.keeper.released(time, placed, kept);
     }
@@ -220,6 +262,10 @@ impl<K: Keeper> LiveBuffers<K> {
                         operation,
                         since: told,
                     };
+                    if !self.has_room() {
+                        return;
+                    }
+                    self.work += 4;
                     let kept = self.keeper.placed(ledger, process, &placed);
                     self.total = self.total.saturating_add(bytes);
                     let held = self.held.entry(process).or_default();

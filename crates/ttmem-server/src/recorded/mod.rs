@@ -32,9 +32,10 @@ pub(crate) use timeline::MAX_POINTS;
 use crate::history::Histories;
 use crate::lock;
 use crate::recorder::RecordedFiles;
-use files::KnownFiles;
+use files::{KnownFile, KnownFiles};
 use moment::Moments;
 use players::Players;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use survey::Survey;
 use ttmem_api::{
@@ -105,7 +106,7 @@ impl Recorded {
         looking.files.refresh()?;
         // Where the end cannot be read, their unique ids are not known.
         if looking.files.noted_devices() > looking.devices.len()
-            && let Ok(moment) = looking.moment(None)
+            && let Ok(moment) = looking.moment(None, None)
         {
             let devices = moment.view.devices.iter().map(|device| &device.facts);
             let ids = devices.map(|facts| (facts.logical_id, facts.unique_id));
@@ -116,15 +117,35 @@ impl Recorded {
         files.document(self.shared.source, &devices)
     }
 
-    /// The ledger at an instant: the nearest there is, and the last of all without one.
+    /// The ledger at an instant: the nearest there is, and the last of all without one; for a reader who
+    /// sets `gone` when it does not wait any more.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn moment(&self, at: Option<Timestamp>) -> Result<Arc<Moment>, RecordedError> {
-        lock(&self.shared.looking).moment(at.map(Timestamp::unix_nanos))
+    pub(crate) fn moment(
+        &self,
+        at: Option<Timestamp>,
+        gone: Option<&Arc<AtomicBool>>,
+    ) -> Result<Arc<Moment>, RecordedError> {
+        let mut looking = lock(&self.shared.looking);
+        let moment = looking.moment(at.map(Timestamp::unix_nanos), gone)?;
+        looking.files.spend(moment.work);
+        Ok(moment)
     }
 
-    /// The last `count` events up to a moment, of a process or of all, by a view of it.
+    /// Counts work that is done with what was answered.
+    pub(crate) fn spend(&self, units: u64) {
+        lock(&self.shared.looking).files.spend(units);
+    }
+
+    /// Whether all answers together have taken as much work as one may, and so much besides.
+    pub(crate) fn is_over_budget(&self, besides: u64) -> bool {
+        let looking = lock(&self.shared.looking);
+        looking.files.spent() > looking.files.turn(None).most().saturating_add(besides)
+    }
+
+    /// The last `count` events up to a moment, of a process or of all, by a view of it; for a reader as in
+    /// [`Recorded::moment`].
     ///
     /// # Errors
     /// When they cannot be read.
@@ -133,29 +154,49 @@ impl Recorded {
         moment: &Moment,
         view: &View,
         (count, pid): (usize, Option<u32>),
+        gone: Option<&Arc<AtomicBool>>,
     ) -> Result<LastEvents, RecordedError> {
         let journal = {
             let mut looking = lock(&self.shared.looking);
             let Looking { files, players, .. } = &mut *looking;
-            moment.journal(files, players)?
+            let turn = files.turn(gone.cloned());
+            moment.journal(files, players, turn)?
         };
         Ok(journal.last(count, pid).document(view))
     }
 
-    /// Totals over time up to a moment, so many seconds back, in at most so many steps if a number is given.
+    /// Draws something over time; what others keep for the next question makes room if it has to.
+    fn draw<T>(
+        &self,
+        draw: impl Fn(&KnownFiles) -> Result<T, RecordedError>,
+    ) -> Result<T, RecordedError> {
+        let files = lock(&self.shared.looking).files.clone();
+        match draw(&files) {
+            Err(error) if error.is_over_memory() => {
+                lock(&self.shared.looking).give_up_room();
+                draw(&files)
+            }
+            drawn => drawn,
+        }
+    }
+
+    /// Totals over time up to a moment, so many seconds back, in at most so many steps if a number is given;
+    /// for a reader as in [`Recorded::moment`].
     ///
     /// # Errors
     /// When they cannot be read, or too many ask for such things at once.
     pub(crate) fn history(
         &self,
         moment: &Moment,
-        seconds: u32,
-        points: Option<u32>,
+        (seconds, points): (u32, Option<u32>),
+        gone: Option<&Arc<AtomicBool>>,
     ) -> Result<History, RecordedError> {
         let seconds = seconds.min(Histories::longest_seconds());
-        let files = lock(&self.shared.looking).files.clone();
         let how = (seconds, points);
-        self.shared.survey.history(&files, moment.time, how)
+        self.draw(|files| {
+            let turn = files.turn(gone.cloned());
+            self.shared.survey.history(files, (moment.time, turn), how)
+        })
     }
 
     pub(crate) fn draws_all(&self) -> bool {
@@ -172,10 +213,8 @@ impl Recorded {
         by: ttmem_api::GroupBy,
         (points, audience): (u32, Audience),
     ) -> Result<Timeline, RecordedError> {
-        let files = lock(&self.shared.looking).files.clone();
-        self.shared
-            .survey
-            .timeline(&files, over, by, (points, audience))
+        let how = (points, audience);
+        self.draw(|files| self.shared.survey.timeline(files, over, by, how))
     }
 
     /// Where the buffers of a class of a device lay, and how long.
@@ -187,10 +226,8 @@ impl Recorded {
         over: &OverTime,
         (limit, audience): (u32, Audience),
     ) -> Result<Allocations, RecordedError> {
-        let files = lock(&self.shared.looking).files.clone();
-        self.shared
-            .survey
-            .allocations(&files, over, (limit, audience))
+        let how = (limit, audience);
+        self.draw(|files| self.shared.survey.allocations(files, over, how))
     }
 
     /// The part of the past between two instants, each within what there is.
@@ -215,7 +252,11 @@ impl Recorded {
 }
 
 impl Looking {
-    fn moment(&mut self, at: Option<u64>) -> Result<Arc<Moment>, RecordedError> {
+    fn moment(
+        &mut self,
+        at: Option<u64>,
+        gone: Option<&Arc<AtomicBool>>,
+    ) -> Result<Arc<Moment>, RecordedError> {
         self.files.reach(at.unwrap_or(u64::MAX))?;
         let (first, last) = self.files.span()?;
         let time = at.unwrap_or(last).clamp(first, last);
@@ -223,12 +264,55 @@ impl Looking {
             return Ok(known);
         }
         let file = self.files.of(time)?;
-        let player = self.players.at(&file, time)?;
-        let moment = Arc::new(Moment::new(time, player.view()));
+        let moment = match self.reach(&file, time, gone) {
+            Err(error) if error.is_over_memory() => {
+                self.give_up_room();
+                self.reach(&file, time, gone)
+            }
+            moment => moment,
+        };
+        let moment = Arc::new(moment?);
         // More may still happen at the last instant of what is being written.
         if time < last || !self.files.grows() {
             self.moments.keep(Arc::clone(&moment), file.is_large());
         }
         Ok(moment)
+    }
+
+    /// Plays to an instant.
+    fn reach(
+        &mut self,
+        file: &KnownFile,
+        time: u64,
+        gone: Option<&Arc<AtomicBool>>,
+    ) -> Result<Moment, RecordedError> {
+        let turn = self.files.turn(gone.cloned());
+        let player = self.players.at(file, time, turn)?;
+        let before = player.ledger().work();
+        let view = player.view();
+        let work = player.ledger().work() - before;
+        let rows = player.ledger().rows_in_use();
+        let played = player.spend(work);
+        self.files.spend(player.turn().spent());
+        played?;
+        let charge = player.charge_of_view().ok();
+        let charge = match charge {
+            Some(charge) => Some(charge),
+            None => {
+                // The view keeps the rows that the player has, which goes no further.
+                let bytes = player.ledger_bytes();
+                self.give_up_room();
+                let mut charge = file.budget.charge();
+                charge.draw(bytes).map_err(ttmem_record::ReadError::from)?;
+                Some(charge)
+            }
+        };
+        Ok(Moment::new(time, view, (rows, charge)))
+    }
+
+    /// Gives back what is kept for the next question.
+    fn give_up_room(&mut self) {
+        self.moments.clear();
+        self.players.clear();
     }
 }

@@ -8,6 +8,10 @@ use crate::journal::Journal;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use ttmem_ledger::{Geometry, View};
+use ttmem_record::{Charge, Turn};
+
+/// Work units of any document.
+const DOCUMENT_WORK: u64 = 4000;
 
 /// Moments that are kept: the documents of a screen ask for one of them, and two people look at two.
 const KEPT: usize = 6;
@@ -17,14 +21,21 @@ const KEPT: usize = 6;
 pub(crate) struct Moment {
     pub(crate) time: u64,
     pub(crate) view: Arc<View>,
+    /// What a document of it costs, in work units.
+    pub(super) work: u64,
     geometry: OnceLock<Arc<Geometry>>,
     journal: OnceLock<Journal>,
+    _charge: Option<Charge>,
 }
 
 impl Moment {
-    pub(super) fn new(time: u64, view: View) -> Self {
+    /// A moment with so many rows, whose view takes what is charged.
+    pub(super) fn new(time: u64, view: View, (rows, charge): (u64, Option<Charge>)) -> Self {
+        let things = 16 * view.processes.len() + 16 * view.devices.len();
         Self {
             time,
+            work: DOCUMENT_WORK + things as u64 + rows,
+            _charge: charge,
             view: Arc::new(view),
             geometry: OnceLock::new(),
             journal: OnceLock::new(),
@@ -42,12 +53,13 @@ impl Moment {
         &self,
         files: &mut KnownFiles,
         players: &mut Players,
+        turn: Turn,
     ) -> Result<Journal, RecordedError> {
         if let Some(known) = self.journal.get() {
             return Ok(known.clone());
         }
         let file = files.of(self.time)?;
-        let read = tail::read(&file, players, self)?;
+        let read = tail::read(&file, (players, turn), self)?;
         Ok(self.journal.get_or_init(|| read).clone())
     }
 }
@@ -59,6 +71,11 @@ pub(super) struct Moments {
 }
 
 impl Moments {
+    /// Keeps none: what they take is needed.
+    pub(super) fn clear(&mut self) {
+        self.kept.clear();
+    }
+
     pub(super) fn of(&mut self, time: u64) -> Option<Arc<Moment>> {
         let place = self.kept.iter().position(|moment| moment.time == time)?;
         let moment = self.kept.remove(place)?;

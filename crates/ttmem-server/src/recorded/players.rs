@@ -3,6 +3,7 @@
 use super::error::RecordedError;
 use super::files::{FilePlayer, KnownFile};
 use std::collections::VecDeque;
+use ttmem_record::Turn;
 
 /// Players that are held: for two who look at two places.
 const MOST: usize = 2;
@@ -28,14 +29,20 @@ impl Held {
 }
 
 impl Players {
+    /// Has none stay: what they take is needed.
+    pub(super) fn clear(&mut self) {
+        self.held.clear();
+    }
+
     /// A player at an instant of a file: one that is near before it, or else the one that was not used
     /// for longest.
     pub(super) fn at(
         &mut self,
         file: &KnownFile,
         time: u64,
+        turn: Turn,
     ) -> Result<&mut FilePlayer, RecordedError> {
-        let player = self.of(file, time)?;
+        let player = self.of(file, time, turn)?;
         player.seek(time)?;
         Ok(player)
     }
@@ -45,6 +52,7 @@ impl Players {
         &mut self,
         file: &KnownFile,
         time: u64,
+        turn: Turn,
     ) -> Result<&mut FilePlayer, RecordedError> {
         let most = if file.is_large() { 1 } else { MOST };
         while self.held.len() > most {
@@ -65,11 +73,14 @@ impl Players {
             }
         }
         let held = match place.and_then(|place| self.held.remove(place)) {
-            Some(held) => held,
+            Some(mut held) => {
+                let _earlier = held.player.begin_turn(turn);
+                held
+            }
             None => Held {
                 inode: file.inode,
                 to: file.to,
-                player: file.player()?,
+                player: file.player(turn)?,
             },
         };
         self.held.push_back(held);

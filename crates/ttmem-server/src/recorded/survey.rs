@@ -235,16 +235,18 @@ impl Survey {
         let window = first.window;
         let edges = window.edges(steps);
         let begin = files.span()?.0;
+        let charge = || files.charge();
         let pictures = all.iter().map(|over| {
             let timeline = |by: &GroupBy| {
                 let layers = Layers::new(*by, Texts::new(audience));
-                let live = LiveBuffers::new(over.key.clone(), over.class, layers);
+                let live = LiveBuffers::new(over.key.clone(), over.class, layers, charge());
                 (*by, TimelineWalker::new(live))
             };
             let allocations = limit.map(|limit| {
                 let largest =
                     Largest::new((window.from, window.to), begin, limit, Texts::new(audience));
-                AllocationsWalker::new(LiveBuffers::new(over.key.clone(), over.class, largest))
+                let key = over.key.clone();
+                AllocationsWalker::new(LiveBuffers::new(key, over.class, largest, charge()))
             });
             Pictures {
                 timelines: groupings.iter().map(timeline).collect(),
@@ -252,7 +254,7 @@ impl Survey {
             }
         });
         let mut walker = Together(pictures.collect());
-        let end = (first.peak(files), first.gone.as_deref());
+        let end = (first.peak(files), files.turn(first.gone.clone()));
         let unseen_events = walk(files, &edges, grain, end, &mut walker)?;
         let times: Vec<Timestamp> = edges.into_iter().map(Timestamp::from_unix_nanos).collect();
         let mut kept = lock(&self.kept);
@@ -303,7 +305,7 @@ impl Survey {
     pub(super) fn history(
         &self,
         files: &KnownFiles,
-        time: u64,
+        (time, turn): (u64, ttmem_record::Turn),
         (seconds, points): (u32, Option<u32>),
     ) -> Result<History, RecordedError> {
         let (begin, _end) = files.span()?;
@@ -344,7 +346,7 @@ impl Survey {
                 let end = run.last().map_or(time, |step| key(*step).2);
                 edges.push(end.max(edges.last().copied().unwrap_or(end)));
                 let mut walker = TotalsWalker::new(run.len() as u64);
-                walk(files, &edges, grain, (None, None), &mut walker)?;
+                walk(files, &edges, grain, (None, turn.clone()), &mut walker)?;
                 let mut kept = lock(&self.kept);
                 for (step, totals) in run.iter().zip(walker.steps) {
                     kept.keep_step(key(*step), totals);
@@ -391,8 +393,8 @@ impl OverTime {
     /// The highest total of all, where it lies in the window: its instant and its event.
     fn peak(&self, files: &KnownFiles) -> Option<(u64, u64)> {
         let notes = files.all().iter().flat_map(|file| {
-            let reached = file.summary.first_event;
-            let peaks = file.summary.peaks.iter();
+            let reached = file.summary().first_event;
+            let peaks = file.summary().peaks.iter();
             peaks.filter(move |peak| peak.event > reached)
         });
         let notes = notes.filter(|peak| {

@@ -7,7 +7,7 @@ use super::players::Players;
 use crate::journal::{Batch, Journal};
 use std::sync::Arc;
 use ttmem_ledger::Ledger;
-use ttmem_record::{Follow, Input, Played, Until};
+use ttmem_record::{Follow, Input, Played, Turn, Until};
 
 /// Events before an instant that are read again.
 const EVENTS: u64 = 4096;
@@ -18,11 +18,11 @@ const BATCH: usize = 256;
 /// Reads the last events before a moment.
 pub(super) fn read(
     file: &KnownFile,
-    players: &mut Players,
+    (players, turn): (&mut Players, Turn),
     moment: &Moment,
 ) -> Result<Journal, RecordedError> {
     // Where it was, if it was there last: it comes back by what follows.
-    let player = players.of(file, moment.time)?;
+    let player = players.of(file, moment.time, turn)?;
     player.seek_event(moment.view.events.saturating_sub(EVENTS))?;
     let mut tail = Tail::default();
     player.follow(Until::Time(moment.time), &mut tail)?;

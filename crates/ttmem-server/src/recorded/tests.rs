@@ -53,23 +53,60 @@ pub(crate) fn of_file(path: &Path) -> Recorded {
 struct Several(Vec<PathBuf>);
 
 impl RecordedFiles for Several {
+    fn open(&self, path: &Path) -> std::io::Result<std::fs::File> {
+        std::fs::File::open(path)
+    }
+
     fn flushed_files(&self) -> Vec<PathBuf> {
         self.0.clone()
     }
 }
 
 /// The same inputs in several files, as a server that rotates writes them.
+///
+/// They are cut where all that happened before was applied: of two files the later one gives an event from before
+/// its beginning an instant behind that, while one file gives it the instant at which it happened.
 pub(crate) fn in_files(inputs: &[Timed], count: usize) -> (TempDir, Recorded) {
+    let length = inputs.len().div_ceil(count);
+    let mut parts = Vec::new();
+    let mut rest = inputs;
+    for number in 1..count {
+        let end = cut_from(number * length, inputs, is_over);
+        let (part, behind) = rest.split_at(end - (inputs.len() - rest.len()));
+        parts.push(part);
+        rest = behind;
+    }
+    parts.push(rest);
+    in_parts(&parts)
+}
+
+/// The first number of inputs, from a given one on, after which the ledger is not within an event and the last of
+/// them is of a given kind.
+fn cut_from(least: usize, inputs: &[Timed], is_wanted: impl Fn(&[Timed], usize) -> bool) -> usize {
+    let mut ledger = Ledger::default();
+    let mut applied = inputs
+        .iter()
+        .enumerate()
+        .filter(|(number, (_time, input))| {
+            input.apply(&mut ledger);
+            number + 1 >= least && ledger.can_save() && is_wanted(inputs, *number)
+        });
+    let (number, _last) = applied.next().expect("a place to cut");
+    number + 1
+}
+
+/// One recording of a file for each part.
+fn in_parts(parts: &[&[Timed]]) -> (TempDir, Recorded) {
     let folder = tempfile::tempdir().unwrap();
     let mut ledger = Ledger::default();
     let mut start = START;
     let mut paths = Vec::new();
-    for (number, part) in inputs.chunks(inputs.len().div_ceil(count)).enumerate() {
+    for (number, part) in parts.iter().enumerate() {
         let bytes = written((start, &ledger), part, small_blocks());
         let path = folder.path().join(format!("{number}.ttmem"));
         std::fs::write(&path, bytes).unwrap();
         paths.push(path);
-        for (time, input) in part {
+        for (time, input) in *part {
             input.apply(&mut ledger);
             start = *time;
         }
@@ -144,15 +181,32 @@ fn every_instant_is_that_of_the_ledger_whoever_looked_elsewhere_before() {
     for place in order {
         let (time, expected) = &expected[place];
         for source in [&one, &many] {
-            let moment = source.moment(at(*time)).unwrap();
+            let moment = source.moment(at(*time), None).unwrap();
             // The last input was applied after all that it is about.
             assert_eq!(moment.time, (*time).min(end));
             assert_eq!(shown(&moment.view), *expected, "at {time}");
         }
     }
     for absurd in [0, u64::MAX] {
-        let moment = one.moment(at(absurd)).unwrap();
+        let moment = one.moment(at(absurd), None).unwrap();
         assert_eq!(moment.time, absurd.clamp(START, end));
+    }
+}
+
+#[test]
+fn an_event_from_before_a_file_comes_behind_its_beginning() {
+    let inputs = session(2, 160);
+    let is_early = |inputs: &[Timed], number| !is_over(inputs, number);
+    let cut = cut_from(inputs.len() / 2, &inputs, is_early);
+    let (before, after) = inputs.split_at(cut);
+    let (_files, many) = in_parts(&[before, after]);
+    let mut ledger = Ledger::default();
+    for (part, asked) in [(before, at(before[cut - 1].0)), (after, None)] {
+        for (_time, input) in part {
+            input.apply(&mut ledger);
+        }
+        let moment = many.moment(asked, None).unwrap();
+        assert_eq!(shown(&moment.view), shown(&ledger.view()), "at {asked:?}");
     }
 }
 
@@ -178,7 +232,7 @@ fn what_is_being_written_is_read_up_to_its_last_block() {
             );
             assert_eq!(recording.events, ledger.events());
             for asked in [None, at(*time), at(u64::MAX)] {
-                let moment = source.moment(asked).unwrap();
+                let moment = source.moment(asked, None).unwrap();
                 assert_eq!(shown(&moment.view), shown(&ledger.view()));
             }
         }

@@ -6,7 +6,7 @@ use super::timeline::TimelineWalker;
 use super::walk::Walker;
 use ttmem_api::GroupBy;
 use ttmem_ledger::{Effect, Ledger};
-use ttmem_record::{Follow, Input, Played};
+use ttmem_record::{Follow, Input, OverBudget, Played};
 
 /// One class of a device: a timeline for each of some groupings, and where buffers lay.
 #[derive(Debug)]
@@ -23,6 +23,20 @@ impl Pictures {
             (None, Some(allocations)) => allocations.live.is_touched(ledger, effects),
             (None, None) => false,
         }
+    }
+
+    fn take_work(&mut self) -> u64 {
+        let timelines = self.timelines.iter_mut();
+        let timelines = timelines.map(|(_by, timeline)| timeline.live.take_work());
+        let allocations = self.allocations.as_mut();
+        timelines.sum::<u64>() + allocations.map_or(0, |each| each.live.take_work())
+    }
+
+    fn over_budget(&self) -> Option<OverBudget> {
+        let timelines = self.timelines.iter();
+        let over = timelines.map(|(_by, timeline)| timeline.live.over_budget());
+        let allocations = self.allocations.iter().map(|each| each.live.over_budget());
+        over.chain(allocations).flatten().next()
     }
 
     fn after(&mut self, ledger: &Ledger, time: u64, played: Played<'_>) {
@@ -51,6 +65,15 @@ impl Follow for Together {
                 allocations.before(ledger, input);
             }
         }
+    }
+
+    fn take_work(&mut self) -> u64 {
+        let pictures = self.0.iter_mut();
+        pictures.map(Pictures::take_work).sum()
+    }
+
+    fn over_budget(&self) -> Option<OverBudget> {
+        self.0.iter().find_map(Pictures::over_budget)
     }
 
     fn after(&mut self, ledger: &Ledger, time: u64, played: Played<'_>) {

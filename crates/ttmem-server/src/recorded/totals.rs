@@ -26,6 +26,8 @@ pub(super) struct TotalsWalker {
     /// By the ledger's numbers of devices.
     highest: Vec<Sample>,
     dispatches: Vec<u64>,
+    /// Work units since this was last asked.
+    work: u64,
     pub(super) steps: Vec<Option<Totals>>,
 }
 
@@ -36,6 +38,7 @@ impl TotalsWalker {
             rows_left: GEOMETRY_ROWS,
             highest: Vec::new(),
             dispatches: Vec::new(),
+            work: 0,
             steps: Vec::new(),
         }
     }
@@ -47,6 +50,7 @@ impl TotalsWalker {
 
     /// Takes note of what there is on all devices.
     fn look(&mut self, ledger: &Ledger) {
+        self.work += 4 * ledger.devices().len() as u64;
         let known = self.highest.len();
         for (number, device) in ledger.devices().iter().enumerate() {
             let sample = sample_of(device);
@@ -89,6 +93,10 @@ impl TotalsWalker {
 
 impl Follow for TotalsWalker {
     const WANTS_EFFECTS: bool = true;
+
+    fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
 
     fn after(&mut self, ledger: &Ledger, _time: u64, played: Played<'_>) {
         let effects = match played {

@@ -7,8 +7,7 @@ use super::error::RecordedError;
 use super::files::{FilePlayer, KnownFile, KnownFiles};
 use super::survey::Window;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use ttmem_record::{Follow, ReadError, Until};
+use ttmem_record::{Follow, ReadError, Turn, Until};
 
 /// What one walk may cost, in events: a few seconds.
 pub(super) const BUDGET: u64 = 8_000_000;
@@ -62,68 +61,31 @@ pub(super) fn grain(files: &[Arc<KnownFile>], window: Window, steps: u64) -> (u6
 
 /// Walks through steps, given by their edges; how many events were not looked at.
 ///
-/// `peak` is an instant and its event that are not to be missed; once `gone` is set, the walk ends with an error.
+/// `peak` is an instant and its event that are not to be missed; the walk is the work of one turn.
 pub(super) fn walk(
     files: &KnownFiles,
     edges: &[u64],
     grain: Grain,
-    (peak, gone): (Option<(u64, u64)>, Option<&AtomicBool>),
+    (peak, turn): (Option<(u64, u64)>, Turn),
     walker: &mut impl Walker,
 ) -> Result<u64, RecordedError> {
-    let (Some(&from), Some(&to)) = (edges.first(), edges.last()) else {
-        return Ok(0);
-    };
-    let window = Window { from, to };
     let mut walk = Walk {
         edges,
-        gone,
+        turn,
         step: 0,
         begun: None,
         player: None,
         played: 0,
         damage: None,
     };
-    let touched: Vec<_> = files
-        .all()
-        .iter()
-        .filter(|file| window.touches(file))
-        .cloned()
-        .collect();
-    let mut expected = 0_u64;
-    for (number, file) in touched.iter().enumerate() {
-        // Where files overlap, the later one counts.
-        let next = touched.get(number + 1).map_or(u64::MAX, |next| next.from);
-        let part = Window {
-            from: from.max(file.from),
-            to: to.min(file.to).min(next),
-        };
-        let before = file.events_up_to(part.from);
-        expected = expected.saturating_add(file.events_up_to(part.to).saturating_sub(before));
-        if part.from > part.to {
-            continue;
-        }
-        walk.open(file)?;
-        match grain {
-            Grain::Whole => walk.whole(file, part, number == 0, walker)?,
-            Grain::Stretches(events) => walk.stretches(file, part, (events, peak), walker)?,
-        }
-    }
-    walk.end_steps_before(u64::MAX, walker);
-    match walk.damage {
-        // Not a single place could be read.
-        Some(damage) if walk.played == 0 && walk.player.is_none() => {
-            Err(ReadError::Damaged(damage).into())
-        }
-        Some(_damage) => Ok(expected.saturating_sub(walk.played).max(1)),
-        None if grain == Grain::Whole => Ok(0),
-        None => Ok(expected.saturating_sub(walk.played)),
-    }
+    let walked = walk.all(files, (grain, peak), walker);
+    files.spend(walk.take_turn().spent());
+    walked
 }
 
 struct Walk<'a> {
     edges: &'a [u64],
-    /// Set when nobody waits for it any more.
-    gone: Option<&'a AtomicBool>,
+    turn: Turn,
     step: usize,
     /// The step that a stretch was played of.
     begun: Option<usize>,
@@ -134,12 +96,68 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// The turn, with what was spent of it.
+    fn take_turn(&mut self) -> Turn {
+        if let Some(player) = self.player.take() {
+            self.turn = player.turn().clone();
+        }
+        self.turn.clone()
+    }
+
+    fn all(
+        &mut self,
+        files: &KnownFiles,
+        (grain, peak): (Grain, Option<(u64, u64)>),
+        walker: &mut impl Walker,
+    ) -> Result<u64, RecordedError> {
+        let (Some(&from), Some(&to)) = (self.edges.first(), self.edges.last()) else {
+            return Ok(0);
+        };
+        let window = Window { from, to };
+        let touched: Vec<_> = files
+            .all()
+            .iter()
+            .filter(|file| window.touches(file))
+            .cloned()
+            .collect();
+        let mut expected = 0_u64;
+        for (number, file) in touched.iter().enumerate() {
+            // Where files overlap, the later one counts.
+            let next = touched.get(number + 1).map_or(u64::MAX, |next| next.from);
+            let part = Window {
+                from: from.max(file.from),
+                to: to.min(file.to).min(next),
+            };
+            let before = file.events_up_to(part.from);
+            expected = expected.saturating_add(file.events_up_to(part.to).saturating_sub(before));
+            if part.from > part.to {
+                continue;
+            }
+            self.open(file)?;
+            match grain {
+                Grain::Whole => self.whole(file, part, number == 0, walker)?,
+                Grain::Stretches(events) => self.stretches(file, part, (events, peak), walker)?,
+            }
+        }
+        self.end_steps_before(u64::MAX, walker);
+        match self.damage.take() {
+            // Not a single place could be read.
+            Some(damage) if self.played == 0 && self.player.is_none() => {
+                Err(ReadError::Damaged(damage).into())
+            }
+            Some(_damage) => Ok(expected.saturating_sub(self.played).max(1)),
+            None if grain == Grain::Whole => Ok(0),
+            None => Ok(expected.saturating_sub(self.played)),
+        }
+    }
+
     fn steps(&self) -> usize {
         self.edges.len() - 1
     }
 
     fn open(&mut self, file: &KnownFile) -> Result<(), RecordedError> {
-        match file.player() {
+        let turn = self.take_turn();
+        match file.player(turn) {
             Ok(player) => {
                 self.player = Some(player);
                 Ok(())
@@ -287,9 +305,6 @@ impl Walk<'_> {
         let begun = player.ledger().events();
         let last = begun.saturating_add(events);
         loop {
-            if self.gone.is_some_and(|gone| gone.load(Ordering::Relaxed)) {
-                return Err(RecordedError::Gone);
-            }
             let edge = self.edges[(self.step + 1).min(self.edges.len() - 1)];
             let time = edge.min(to);
             let outcome = player.follow(Until::First { time, event: last }, walker);

@@ -1,15 +1,20 @@
 //! Files of recordings: opened for their user alone, and never over something else.
 
 use super::Destination;
+use crate::kept_folder::OpenFolderError;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ttmem_record::{Summary, is_recording};
+
+/// The mode of a recording: its owner alone reads it.
+const PRIVATE: u32 = 0o600;
 
 /// Why nothing can be recorded to a place.
 #[derive(Debug, thiserror::Error)]
@@ -22,8 +27,25 @@ pub enum OpenRecordingError {
     NotRegular { path: PathBuf },
     #[error("{} is no recording, and is not overwritten", path.display())]
     NotARecording { path: PathBuf },
+    #[error(
+        "{} belongs to uid {uid}, who could read the recording: remove it, or record to another file",
+        path.display()
+    )]
+    OtherOwner { path: PathBuf, uid: u32 },
+    #[error(transparent)]
+    Folder(#[from] OpenFolderError),
     #[error("another program records to {} now", path.display())]
     Busy { path: PathBuf },
+}
+
+impl OpenRecordingError {
+    /// As an error of reading; whether a file is there stays known.
+    pub(super) fn into_io(self) -> io::Error {
+        match self {
+            Self::Open { source, .. } => source,
+            other => io::Error::other(other),
+        }
+    }
 }
 
 /// Opens a file to record to, empty. What was there must have been a recording; links are not followed,
@@ -49,7 +71,7 @@ pub fn open_recording(path: &Path) -> Result<File, OpenRecordingError> {
     lock_file(file.as_fd(), &path)?;
     let failed = |source| OpenRecordingError::Open { path, source };
     let empty = |mut file: File| {
-        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
         file.set_len(0)?;
         io::Seek::rewind(&mut file)?;
         Ok(file)
@@ -57,7 +79,7 @@ pub fn open_recording(path: &Path) -> Result<File, OpenRecordingError> {
     empty(file).map_err(failed)
 }
 
-/// Opens a regular file in a folder without following a link; `shown` is its path for messages.
+/// Opens a regular file of this user's in a folder without following a link; `shown` is its path for messages.
 pub(super) fn open_at(
     folder: BorrowedFd<'_>,
     name: &Path,
@@ -77,14 +99,24 @@ pub(super) fn open_at(
         },
     })?;
     let file = File::from(fd);
-    match file.metadata() {
-        Ok(facts) if facts.is_file() => Ok(file),
-        Ok(_other) => Err(OpenRecordingError::NotRegular { path: path() }),
-        Err(source) => Err(OpenRecordingError::Open {
-            path: path(),
-            source,
-        }),
+    let failed = |source| OpenRecordingError::Open {
+        path: path(),
+        source,
+    };
+    let facts = file.metadata().map_err(failed)?;
+    if !facts.is_file() {
+        return Err(OpenRecordingError::NotRegular { path: path() });
     }
+    let uid = facts.uid();
+    if uid != geteuid().as_raw() {
+        return Err(OpenRecordingError::OtherOwner { path: path(), uid });
+    }
+    if how.contains(OFlags::CREATE | OFlags::EXCL) {
+        // Whatever the file mode mask says.
+        let mode = Permissions::from_mode(PRIVATE);
+        file.set_permissions(mode).map_err(failed)?;
+    }
+    Ok(file)
 }
 
 /// Keeps others of us away from a file or a folder for as long as it is open.

@@ -5,12 +5,13 @@
 
 use super::Destination;
 use super::files::{OpenRecordingError, lock_file, open_at};
-use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
-use std::fs::DirBuilder;
+use crate::kept_folder;
+use rustix::fs::{AtFlags, Dir, OFlags, unlinkat};
+use rustix::io::Errno;
 use std::io::{self, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use ttmem_api::Timestamp;
 use ttmem_record::{OpenError, Recording, Summary};
@@ -56,7 +57,7 @@ struct Recorded {
 #[derive(Debug)]
 pub(super) struct Folder {
     options: RecordFolder,
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// Oldest first.
     recorded: Vec<Recorded>,
     /// The file that is being written.
@@ -67,29 +68,23 @@ impl Folder {
     /// Opens a folder, makes it if it is not there, and looks for what is in it.
     pub(super) fn open(options: RecordFolder) -> Result<Self, OpenRecordingError> {
         let path = options.path.clone();
-        let failed = |source: io::Error| OpenRecordingError::Open {
+        let failed = |errno: Errno| OpenRecordingError::Open {
             path: path.clone(),
-            source,
+            source: errno.into(),
         };
-        match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(error));
-            }
-            _there => {}
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&path, flags, Mode::empty());
-        let folder = folder.map_err(|errno| failed(errno.into()))?;
+        let folder = kept_folder::open_for_files(&path)?;
         lock_file(folder.as_fd(), &path)?;
+        let entries = Dir::read_from(&folder).map_err(failed)?;
         let mut opened = Self {
             options,
-            folder,
+            folder: Arc::new(folder),
             recorded: Vec::new(),
             current: None,
         };
-        for entry in std::fs::read_dir(&path).map_err(failed)?.take(MAX_NAMES) {
-            let name = entry.map_err(failed)?.file_name();
-            let name = name.to_str().filter(|name| is_our_name(name));
+        for entry in entries.take(MAX_NAMES) {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_str().ok();
+            let name = name.filter(|name| is_our_name(name));
             opened
                 .recorded
                 .extend(name.and_then(|name| opened.look_at(name)));
@@ -111,8 +106,8 @@ impl Folder {
             Ok(recording) => !recording.summary().failures.is_empty(),
             // One that ended as soon as it began.
             Err(OpenError::NotARecording) if facts.len() == 0 => false,
-            Err(OpenError::NotARecording | OpenError::Io(_)) => return None,
-            Err(OpenError::Version(_) | OpenError::Damaged(_)) => false,
+            Err(OpenError::NotARecording | OpenError::Io(_) | OpenError::Gone) => return None,
+            Err(OpenError::Version(_) | OpenError::Damaged(_) | OpenError::OverBudget(_)) => false,
         };
         let end = facts.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         Some(Recorded {
@@ -141,7 +136,7 @@ impl Folder {
                 return true;
             }
             let removed = unlinkat(folder, &*file.name, AtFlags::empty());
-            let is_gone = matches!(removed, Ok(()) | Err(rustix::io::Errno::NOENT));
+            let is_gone = matches!(removed, Ok(()) | Err(Errno::NOENT));
             // What cannot be removed is looked at again the next time.
             if is_gone {
                 bytes -= file.bytes;
@@ -228,6 +223,10 @@ impl Destination for Folder {
 
     fn path(&self) -> &Path {
         &self.options.path
+    }
+
+    fn folder(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(&self.folder))
     }
 
     fn retry_after(&self) -> Option<Duration> {

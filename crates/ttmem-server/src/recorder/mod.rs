@@ -20,7 +20,10 @@ use crate::lock;
 use crate::log::LogHandle;
 use folder::Folder;
 use queue::{MAX_BYTES, Queue, queue};
+use rustix::fs::OFlags;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -54,6 +57,12 @@ pub(crate) trait RecordedFiles: Send + Sync + std::fmt::Debug {
     /// Ends the block that is being collected, then names the files, oldest first; the last may
     /// still grow.
     fn flushed_files(&self) -> Vec<PathBuf>;
+
+    /// Opens one of them.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn open(&self, path: &Path) -> io::Result<File>;
 }
 
 /// Where recordings are written to.
@@ -76,6 +85,11 @@ trait Destination: Send + std::fmt::Debug {
     /// For messages.
     fn path(&self) -> &Path;
 
+    /// The folder that the files are in, by which they are read; `None` of one file, which is read by its path.
+    fn folder(&self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
     /// After how long the next recording is tried when one cannot be written any more; `None` if the
     /// recording ends then.
     fn retry_after(&self) -> Option<Duration> {
@@ -90,10 +104,21 @@ trait Destination: Send + std::fmt::Debug {
 struct Shared {
     queue: Arc<Queue>,
     files: Mutex<Vec<PathBuf>>,
+    folder: Option<Arc<OwnedFd>>,
     failure: Mutex<Option<String>>,
 }
 
 impl RecordedFiles for Shared {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        let file = match (&self.folder, path.file_name()) {
+            (Some(folder), Some(name)) => {
+                files::open_at(folder.as_fd(), name.as_ref(), path, OFlags::RDONLY)
+            }
+            _one_file => files::open_at(rustix::fs::CWD, path, path, OFlags::RDONLY),
+        };
+        file.map_err(OpenRecordingError::into_io)
+    }
+
     fn flushed_files(&self) -> Vec<PathBuf> {
         self.queue.flush(FLUSH_WAIT);
         lock(&self.files).clone()
@@ -159,6 +184,7 @@ impl PreparedRecorder {
         let shared = Arc::new(Shared {
             queue,
             files: Mutex::new(destination.files()),
+            folder: destination.folder(),
             failure: Mutex::default(),
         });
         let prepared = Self {

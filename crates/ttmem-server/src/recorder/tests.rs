@@ -87,6 +87,7 @@ fn refused() -> Input {
         requested_bytes: 1 << 40,
         per_bank_bytes: 1 << 40,
         operation: TextId::NONE,
+        call_first: 0,
         free_bytes: 2,
         largest_free_bytes: 1,
         bank_bytes: 3,

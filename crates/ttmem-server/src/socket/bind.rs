@@ -24,8 +24,9 @@ use super::path::{FileId, SocketPath, temporary_name};
 
 /// Connections that may wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
 ///
-/// Hundreds of processes of one job connect at the same moment, and old clients do not try again.
-const BACKLOG: i32 = 4096;
+/// Hundreds of processes of one job connect at the same moment, and old clients do not try again. All users
+/// share it, so it is as long as the system allows.
+const BACKLOG: i32 = i32::MAX;
 
 /// Attempts at a path that keeps changing.
 const ATTEMPTS: usize = 16;

@@ -82,6 +82,7 @@ impl Runtime {
                         largest_free_bytes: largest_free,
                         bank_bytes: bank_size,
                         operation,
+                        call_first: 0,
                     });
                 }
                 return Err(error.into());

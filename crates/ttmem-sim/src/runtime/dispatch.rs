@@ -104,6 +104,7 @@ impl Runtime {
                 cores,
                 region_end,
                 limit,
+                call_first: 0,
             });
         }
         checked.map_err(RuntimeError::from)

@@ -194,6 +194,7 @@ impl Runtime {
                 largest_free_bytes: statistics.largest_free,
                 bank_bytes: statistics.total,
                 operation: TextId::NONE,
+                call_first: 0,
             });
             return Err(RuntimeError::TraceTooLarge {
                 bytes: all,

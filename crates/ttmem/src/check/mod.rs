@@ -9,6 +9,7 @@ mod measured;
 
 use crate::cli::CheckOptions;
 use crate::exit::{ABOVE_BASELINE, PROGRAM_FAILED, say};
+use crate::output::create_report;
 use crate::run;
 use anyhow::{Context, Result, bail, ensure};
 use baseline::{Baseline, Figures};
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &CheckOptions, socket: Option<PathBuf>) -> Result<Exi
         );
         ensure!(one != other, "--baseline and --report name the same file");
     }
-    let mut report = options.report.as_deref().map(create).transpose()?;
+    let mut report = options.report.as_deref().map(create_report).transpose()?;
     let document = match &options.from {
         Some(file) => read_report(file)?,
         None => run::measure(&options.command, &options.launch, socket)?,
@@ -120,10 +121,6 @@ fn summary(figures: &Figures) -> String {
         return "nothing was taken".to_owned();
     }
     parts.join(", ")
-}
-
-fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("cannot write to {}", path.display()))
 }
 
 fn read_report(path: &Path) -> Result<Value> {

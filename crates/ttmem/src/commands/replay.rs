@@ -1,15 +1,15 @@
 //! `ttmem replay`: a recording behind the read API and the page, until it is interrupted.
 
 use crate::cli::ReplayOptions;
-use crate::interrupt;
 use crate::output::Output;
+use crate::{exit, interrupt};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use ttmem_api::{Recording, Token};
-use ttmem_server::{HttpConfig, Replay, ReplayConfig};
+use ttmem_server::{HttpConfig, Replay, ReplayConfig, missing_page};
 
 pub(super) fn run(options: &ReplayOptions, mut output: Output<impl Write>) -> Result<()> {
     let (stop, stopped) = sync_channel(1);
@@ -29,6 +29,9 @@ pub(super) fn run(options: &ReplayOptions, mut output: Output<impl Write>) -> Re
     output.print(&described(&options.file, replay.recording()))?;
     let url = replay.places().first();
     let url = url.context("the recording is not served anywhere")?;
+    if let Some(why) = missing_page() {
+        exit::say(why);
+    }
     output.print(&format!("the page is at {url}; Ctrl-C ends it\n"))?;
     if !options.http_names && !replay.recording().redacted {
         output.print("names and lines are not shown there; --http-names shows them\n")?;

@@ -18,7 +18,7 @@ use crate::embedded::{EmbeddedServer, private_folder};
 use crate::interrupt::{self, StopReason};
 use crate::observer::FLUSH_TIMEOUT;
 use crate::output::{Output, Screen};
-use crate::{render, scenarios};
+use crate::{exit, render, scenarios};
 use anyhow::{Context, Result, ensure};
 use player::{PlayOptions, Player};
 use std::io::Write;
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 use ttmem_api::ApiClient;
 use ttmem_client::{Config, Tracker};
 use ttmem_event::Source;
-use ttmem_server::{RecordConfig, RecordTarget};
+use ttmem_server::{RecordConfig, RecordTarget, missing_page};
 
 /// Connections that the demo's server takes: its own program, and some of curious users.
 const MAX_CLIENTS: usize = 64;
@@ -135,6 +135,9 @@ impl Session {
         let places = self.reader.snapshot()?.server.sockets;
         let url = places.into_iter().find(|place| place.starts_with("http"));
         let url = url.context("the server does not listen for the page")?;
+        if let Some(why) = missing_page() {
+            exit::say(why);
+        }
         let text = format!("ttmem demo: the page is at {url}; Ctrl-C ends it\n");
         std::io::stderr().write_all(text.as_bytes())?;
         Ok(())

@@ -106,7 +106,7 @@ pub(crate) fn run(options: &LoadClientOptions, socket: Option<PathBuf>) -> Resul
         lost_events: statistics.lost_events,
         elided_events: statistics.elided_events,
         cpu_seconds: cpu_time().as_secs_f64(),
-        pump_cpu_seconds: statistics.pump_cpu.as_secs_f64(),
+        pump_cpu_seconds: statistics.pump_cpu().as_secs_f64(),
     };
     let account = serde_json::to_string(&account)?;
     let mut stdout = std::io::stdout().lock();

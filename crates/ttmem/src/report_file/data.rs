@@ -7,6 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use ttmem_api::Timestamp;
 
@@ -16,8 +17,9 @@ const TIME: &str = "time";
 
 pub(super) struct Data {
     packed: GzEncoder<Vec<u8>>,
-    /// The place of each content.
-    contents: HashMap<Vec<u8>, usize>,
+    /// The place of each content, by its digest: contents themselves are only kept packed.
+    contents: HashMap<u128, usize>,
+    digests: [RandomState; 2],
     /// The place of each request's content.
     documents: Map<String, Value>,
     instants: Vec<Timestamp>,
@@ -30,6 +32,7 @@ impl Data {
         Ok(Self {
             packed,
             contents: HashMap::new(),
+            digests: [RandomState::new(), RandomState::new()],
             documents: Map::new(),
             instants: Vec::new(),
         })
@@ -48,17 +51,16 @@ impl Data {
         }
         let content = serde_json::to_vec(&content)?;
         let next = self.contents.len();
-        let place = match self.contents.get(&content) {
-            Some(place) => *place,
-            None => {
-                if next > 0 {
-                    self.packed.write_all(b",")?;
-                }
-                self.packed.write_all(&content)?;
-                self.contents.insert(content, next);
-                next
+        // Nobody can look for two contents with the same digest: its keys are random.
+        let [high, low] = self.digests.each_ref().map(|keys| keys.hash_one(&content));
+        let digest = u128::from(high) << 64 | u128::from(low);
+        let place = *self.contents.entry(digest).or_insert(next);
+        if place == next {
+            if next > 0 {
+                self.packed.write_all(b",")?;
             }
-        };
+            self.packed.write_all(&content)?;
+        }
         let key = match instant {
             Some(instant) => with_instant(request, instant),
             None => request.to_owned(),

@@ -20,9 +20,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use ttmem_api::{ApiClient, ApiRequestError, Timestamp, size_text};
+use ttmem_server::ReportPage;
 
 /// What the data of a report may take in the file; the page itself takes some 200 KB more.
 const MOST_DATA_BYTES: usize = 14_000_000;
+
+/// The same of one file: so much, and more for each of its bytes. A few bytes can make documents of any length.
+const BASE_DATA_BYTES: u64 = 4_000_000;
+const DATA_BYTES_PER_STORED_BYTE: u64 = 100;
 
 /// Documents of one report: with 32 devices an instant has some hundred, with one some dozen.
 const MOST_DOCUMENTS: usize = 12_000;
@@ -47,12 +52,11 @@ pub(crate) fn write(recording: &Path, output: &Path) -> Result<()> {
             output.display()
         ));
     }
+    let page = page()?;
     let source = Source::drawn(recording, true)?;
-    let data = collect(&source.client().clone().with_timeout(PATIENCE))?;
+    let data = collect(&source, most_data_bytes(recording))?;
     let instants = data.instants();
-    let page = ttmem_server::report_page(&data.finish()?).ok_or_else(|| {
-        anyhow!("this build of ttmem has no web page: run `cargo xtask web`, then build it again")
-    })?;
+    let page = page.with(&data.finish()?);
     replace(output, page.as_bytes())?;
     exit::say(format_args!(
         "{} has {instants} instants in {}: open it in a browser",
@@ -62,16 +66,42 @@ pub(crate) fn write(recording: &Path, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The documents, those that matter most first, as far as there is room.
-fn collect(recording: &ApiClient) -> Result<Data> {
+/// The page that shows a report: looked for before any work.
+///
+/// # Errors
+/// When this build has none.
+pub(crate) fn page() -> Result<ReportPage> {
+    ReportPage::of_this_build().map_err(|missing| anyhow!(missing))
+}
+
+/// What the data of a recording may take.
+fn most_data_bytes(recording: &Path) -> usize {
+    let stored = fs::metadata(recording).ok().filter(fs::Metadata::is_file);
+    let most = stored.map_or(u64::MAX, |file| {
+        BASE_DATA_BYTES.saturating_add(file.len().saturating_mul(DATA_BYTES_PER_STORED_BYTE))
+    });
+    usize::try_from(most).map_or(MOST_DATA_BYTES, |most| most.min(MOST_DATA_BYTES))
+}
+
+/// The documents, those that matter most first, as far as there is room, and work that the size of the
+/// recording allows.
+fn collect(source: &Source, most_bytes: usize) -> Result<Data> {
+    let recording = &source.client().clone().with_timeout(PATIENCE);
     let about = recording.recording()?;
     let mut data = Data::new()?;
     let end = recording.clone().at_instant(Some(about.to)).snapshot()?;
     for request in over_time(&about, &end) {
-        put(&mut data, recording, &request, None)?;
+        if !source.affords(0) {
+            break;
+        }
+        put(&mut data, (source, recording), &request, None)?;
     }
     let mut instants = Instants::of(&about);
-    while data.bytes() < MOST_DATA_BYTES && data.documents() < MOST_DOCUMENTS {
+    while data.bytes() < most_bytes && data.documents() < MOST_DOCUMENTS {
+        // One instant at least, if it can be reached.
+        if data.instants() > 0 && !source.affords(0) {
+            break;
+        }
         let Some(instant) = instants.next() else {
             break;
         };
@@ -83,7 +113,7 @@ fn collect(recording: &ApiClient) -> Result<Data> {
             Err(error) => return Err(error.into()),
         };
         for request in of_instant(&snapshot) {
-            put(&mut data, &then, &request, Some(instant))?;
+            put(&mut data, (source, &then), &request, Some(instant))?;
         }
         data.add_instant(instant);
     }
@@ -96,14 +126,17 @@ fn collect(recording: &ApiClient) -> Result<Data> {
 /// Adds a document, unless there is none.
 fn put(
     data: &mut Data,
-    recording: &ApiClient,
+    (source, recording): (&Source, &ApiClient),
     request: &Request,
     instant: Option<Timestamp>,
 ) -> Result<()> {
     // What it is asked for besides may not be there; the rest is.
     for target in [&request.target, &request.key] {
         match recording.text(target) {
-            Ok(document) => return data.put(&request.key, instant, &document),
+            Ok(document) => {
+                source.affords(document.len());
+                return data.put(&request.key, instant, &document);
+            }
             Err(ApiRequestError::Status { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -143,4 +176,21 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     file.persist(path).with_context(cannot)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_page_is_reported_first() {
+        let missing = Path::new("/nonexistent/recording.ttrec");
+        let error = write(missing, Path::new("/nonexistent/report.html")).unwrap_err();
+        let is_of_page = format!("{error:#}").contains("cargo xtask web");
+        assert_eq!(
+            is_of_page,
+            ReportPage::of_this_build().is_err(),
+            "{error:#}"
+        );
+    }
 }

@@ -1,16 +1,18 @@
 //! The program that is run: started with nothing of ours but its environment, and waited for.
 //!
-//! What is sent to this process is meant for the program, so it is passed on. All of these signals
-//! are blocked here in every thread and read one by one, because only then their origin is known:
-//! what the terminal sends, it sends to the whole group, and the program has it already.
+//! A signal that is sent to this process is meant for the program, so it is passed on. All of these signals
+//! are blocked here in every thread and read. One that was sent to the whole group, as by the
+//! terminal, is not passed on: the program has it already (`witness.rs`).
 
+use super::witness::{Received, Witness};
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
-use nix::libc::{SI_KERNEL, SIGCHLD};
+use nix::libc::{SI_KERNEL, SIGCHLD, signalfd_siginfo};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getpid, getsid};
+use nix::unistd::{Pid, getpgid, getpid, getsid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 use std::ffi::{CStr, CString, NulError, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,6 +30,9 @@ const PASSED_ON: [Signal; 9] = [
     Signal::SIGTSTP,
     Signal::SIGCONT,
 ];
+
+/// Readings of the signals that arrive while the witness is queried; more come only in a storm.
+const MAX_READINGS: usize = 16;
 
 /// What runs a script that names nothing else.
 const SHELL: &CStr = c"/bin/sh";
@@ -101,12 +106,31 @@ impl Signals {
         // Where files may not grow a write of ours fails; the program dies of it if it would plainly.
         let file_size = SigSet::from(Signal::SIGXFSZ).thread_block();
         file_size.context("cannot block signals")?;
-        let incoming =
-            SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("cannot read signals")?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let incoming = SignalFd::with_flags(&signals, flags).context("cannot read signals")?;
         Ok(Self {
             incoming,
             inherited,
         })
+    }
+
+    /// Waits until there is one, if a time is given at most for that long; whether there is one.
+    fn wait(&self, time: Option<&Timespec>) -> rustix::io::Result<bool> {
+        let mut ready = [PollFd::new(&self.incoming, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut ready, time)).map(|count| count > 0)
+    }
+
+    /// Adds those that are there; whether there were any.
+    fn read(&self, to: &mut Vec<signalfd_siginfo>) -> nix::Result<bool> {
+        let before = to.len();
+        loop {
+            match self.incoming.read_signal() {
+                Ok(Some(signal)) => to.push(signal),
+                Ok(None) => return Ok(to.len() > before),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -134,6 +158,8 @@ impl Streams {
 #[derive(Debug)]
 pub(super) struct Child {
     pid: Pid,
+    /// None where another process cannot be had: the program matters more.
+    witness: Option<Witness>,
     /// It is stopped, as far as we know.
     stopped: bool,
     /// We were asked to stop, and have not yet.
@@ -158,6 +184,8 @@ impl Child {
         });
         let variables: Vec<CString> = variables.collect::<Result<_, NulError>>()?;
         let program = arguments.first().context("there is no command")?;
+        // Before the program, which may send signals to its group as soon as it runs.
+        let witness = Witness::start().ok();
         let started = match spawn(program, &arguments, &variables, streams, signals) {
             // A script that does not say what runs it: for shells, that is the shell.
             Err(Errno::ENOEXEC) if program.as_bytes().contains(&b'/') => {
@@ -173,6 +201,7 @@ impl Child {
         })?;
         Ok(Self {
             pid,
+            witness,
             stopped: false,
             stop_asked: false,
         })
@@ -185,31 +214,59 @@ impl Child {
     /// Waits for its end, and passes on what comes meanwhile.
     pub(super) fn wait(mut self, signals: &Signals) -> Result<Ended> {
         loop {
-            // Nothing is lost between two readings: what is blocked stays pending.
-            let signal = match signals.incoming.read_signal() {
-                Ok(signal) => signal,
-                Err(Errno::EINTR) => continue,
-                Err(error) => return Err(error).context("cannot read signals"),
-            };
-            let Some(signal) = signal else { continue };
-            let number = i32::try_from(signal.ssi_signo).ok();
-            match number.and_then(|number| Signal::try_from(number).ok()) {
-                Some(Signal::SIGCHLD) => {
-                    if let Some(ended) = self.changed()? {
-                        return Ok(ended);
+            signals.wait(None).context("cannot wait for signals")?;
+            let (batch, of_group) = self.received(signals).context("cannot read signals")?;
+            for signal in batch {
+                match signal_of(&signal) {
+                    Some(Signal::SIGCHLD) => {
+                        if let Some(ended) = self.changed()? {
+                            return Ok(ended);
+                        }
                     }
+                    Some(other) => self.pass_on(other, &signal, of_group.as_ref()),
+                    None => {}
                 }
-                Some(other) => self.pass_on(other, signal.ssi_code),
-                None => {}
+                self.stop_with_it()?;
             }
-            self.stop_with_it()?;
         }
+    }
+
+    /// Reads the signals that are there, and those among them that the whole group received; none
+    /// if that cannot be found out.
+    ///
+    /// A signal that arrives between reading it here and at the witness would be seen by one of
+    /// them alone: so both are read until nothing is left here.
+    fn received(
+        &mut self,
+        signals: &Signals,
+    ) -> nix::Result<(Vec<signalfd_siginfo>, Option<Received>)> {
+        let mut batch = Vec::new();
+        let mut of_group = Received::default();
+        for _reading in 0..MAX_READINGS {
+            let are_more = signals.read(&mut batch)?;
+            let is_ours = |signal: &signalfd_siginfo| signal_of(signal) == Some(Signal::SIGCHLD);
+            if !are_more || batch.iter().all(is_ours) {
+                break;
+            }
+            match self.witness.as_mut().map(Witness::take) {
+                Some(Ok(received)) => of_group.join(received),
+                Some(Err(_broken)) => {
+                    self.witness = Witness::start().ok();
+                    return Ok((batch, None));
+                }
+                None => return Ok((batch, None)),
+            }
+        }
+        Ok((batch, Some(of_group)))
     }
 
     /// Takes note of what became of it; how it ended, if it did.
     fn changed(&mut self) -> Result<Option<Ended>> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         let pid = rustix::process::Pid::from_raw(self.pid.as_raw());
+        if self.witness.as_mut().is_some_and(Witness::has_ended) {
+            self.witness = Witness::start().ok();
+        }
         // Several changes may have come as one signal.
         while let Some((_pid, status)) =
             waitpid(pid, options).context("cannot learn how the command ended")?
@@ -225,17 +282,27 @@ impl Child {
         Ok(None)
     }
 
-    fn pass_on(&mut self, signal: Signal, code: i32) {
+    fn pass_on(&mut self, signal: Signal, info: &signalfd_siginfo, of_group: Option<&Received>) {
         match signal {
             Signal::SIGTSTP => self.stop_asked = true,
             Signal::SIGCONT => self.stop_asked = false,
             _ => {}
         }
+        let has_it = match of_group {
+            Some(of_group) => {
+                was_sent_to_group(signal, info.ssi_pid, of_group) && self.is_in_our_group()
+            }
+            None => was_sent_by_terminal(signal, info.ssi_code),
+        };
         // It was not waited for yet, so its number is its own. If it may not be signalled, because
         // it became another user, then nobody of this user could.
-        if !has_it_already(signal, code) {
+        if !has_it {
             let _sent = kill(self.pid, signal);
         }
+    }
+
+    fn is_in_our_group(&self) -> bool {
+        getpgid(Some(self.pid)) == getpgid(None)
     }
 
     /// Stops as the program does, so that the shell sees a stopped job.
@@ -262,11 +329,29 @@ fn ignores_children() -> bool {
     ignored.is_some_and(|mask| mask & (1 << (SIGCHLD - 1)) != 0)
 }
 
+/// The signal with this number, if it is one that is read here.
+fn signal_of(signal: &signalfd_siginfo) -> Option<Signal> {
+    let number = i32::try_from(signal.ssi_signo).ok();
+    number.and_then(|number| Signal::try_from(number).ok())
+}
+
 /// Whether the program got a signal together with this process.
+fn was_sent_to_group(signal: Signal, sender: u32, of_group: &Received) -> bool {
+    // The kernel drops pending requests to stop when one to go on comes, and the reverse. Where the
+    // group got the later one, the earlier one must not come after it.
+    let later = match signal {
+        Signal::SIGTSTP => Some(Signal::SIGCONT),
+        Signal::SIGCONT => Some(Signal::SIGTSTP),
+        _ => None,
+    };
+    of_group.contains_from(signal, sender) || later.is_some_and(|later| of_group.contains(later))
+}
+
+/// The same where there is no witness, as far as the signal itself tells.
 ///
 /// The kernel signals the terminal's whole foreground group, where the program is too. Only the
 /// end of the terminal is signalled to the leader of its session alone.
-fn has_it_already(signal: Signal, code: i32) -> bool {
+fn was_sent_by_terminal(signal: Signal, code: i32) -> bool {
     let of_the_leader = matches!(signal, Signal::SIGHUP | Signal::SIGCONT);
     code == SI_KERNEL && !(of_the_leader && getsid(None) == Ok(getpid()))
 }
@@ -302,10 +387,33 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_kernel_sends_to_the_group_is_kept() {
+    fn without_a_witness_only_terminal_signals_are_kept() {
         const SI_USER: i32 = 0;
-        assert!(has_it_already(Signal::SIGINT, SI_KERNEL));
-        assert!(!has_it_already(Signal::SIGINT, SI_USER));
-        assert!(!has_it_already(Signal::SIGHUP, SI_USER));
+        assert!(was_sent_by_terminal(Signal::SIGINT, SI_KERNEL));
+        assert!(!was_sent_by_terminal(Signal::SIGINT, SI_USER));
+        assert!(!was_sent_by_terminal(Signal::SIGHUP, SI_USER));
+    }
+
+    #[test]
+    fn a_later_stop_or_continue_replaces_the_earlier() {
+        let kept = |signal, of_group| was_sent_to_group(signal, 1, &received(of_group));
+        assert!(kept(Signal::SIGINT, Signal::SIGINT));
+        assert!(!kept(Signal::SIGINT, Signal::SIGTERM));
+        assert!(!kept(Signal::SIGINT, Signal::SIGCONT));
+        assert!(kept(Signal::SIGTSTP, Signal::SIGCONT));
+        assert!(kept(Signal::SIGCONT, Signal::SIGTSTP));
+    }
+
+    #[test]
+    fn another_sender_is_another_signal() {
+        let received = received(Signal::SIGINT);
+        assert!(was_sent_to_group(Signal::SIGINT, 1, &received));
+        assert!(!was_sent_to_group(Signal::SIGINT, 2, &received));
+    }
+
+    fn received(signal: Signal) -> Received {
+        let mut received = Received::default();
+        received.add(u32::try_from(signal as i32).expect("a number"), 1);
+        received
     }
 }

@@ -12,18 +12,20 @@ mod library;
 mod ranks;
 mod report;
 mod watch;
+mod witness;
 
 pub(crate) use child::{Ended, StartChildError};
 pub(crate) use contents::PeakOfClass;
 pub(crate) use library::find as attach_library;
 pub(crate) use ranks::Ranks;
 pub(crate) use report::{DeviceUse, Region, Report, command_line};
+pub(crate) use witness::{is_meant as is_witness, serve as serve_as_witness};
 
 use crate::cli::{EnvOptions, LaunchOptions, Look, RunOptions};
 use crate::commands::reach;
 use crate::embedded::{EmbeddedServer, Target, private_folder};
 use crate::exit;
-use crate::output::Screen;
+use crate::output::{Screen, create_report};
 use crate::render;
 use crate::report_file;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -59,6 +61,10 @@ pub(crate) fn run(options: &RunOptions, socket: Option<PathBuf>) -> Result<ExitC
     let library = find_library(&options.launch)?;
     // A report that cannot be written is better known before an hour's work than after it.
     let mut destination = Destination::open(options.report.as_deref())?;
+    if options.html.is_some() {
+        // The same goes for the page.
+        report_file::page()?;
+    }
     let tracked = Tracked {
         command: &options.command,
         library,
@@ -269,9 +275,7 @@ impl Destination {
         let Some(path) = path else {
             return Ok(Self::Stderr);
         };
-        let file = File::create(path);
-        let file = file.with_context(|| format!("cannot write to {}", path.display()))?;
-        Ok(Self::File(file, path.to_owned()))
+        Ok(Self::File(create_report(path)?, path.to_owned()))
     }
 
     fn write(&mut self, report: &Report, json: bool) -> Result<()> {

@@ -338,7 +338,7 @@ impl Run {
 
 /// The lines at a peak make it up, and none is said to be from before that is not.
 fn compare_lines(answer: &Answer, model: &ModelStretch) {
-    let lines = peak_lines::of(answer.lines.as_ref().expect("they were asked for"));
+    let lines = peak_lines::of(answer.lines.as_ref().expect("they were asked for")).unwrap();
     for slot in 0..DEVICES as usize {
         for (index, class) in [Class::Dram, Class::L1].into_iter().enumerate() {
             let lines = &lines[&(slot, GaugeKind::Class(class))];

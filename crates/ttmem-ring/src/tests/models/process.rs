@@ -164,6 +164,26 @@ enum Order {
     RingsFirst,
 }
 
+#[test]
+fn who_sees_a_flush_done_sees_its_figures() {
+    let seen = outcomes(ALL, || {
+        let (flush, figures) = (Arc::new(Flush::default()), Arc::new(AtomicU32::new(0)));
+        let number = flush.request();
+        let pump = {
+            let (flush, figures) = (Arc::clone(&flush), Arc::clone(&figures));
+            thread::spawn(move || {
+                figures.store(1, Ordering::Relaxed);
+                flush.complete(number, false);
+            })
+        };
+        let is_done = flush.progress().has_done(number);
+        let figure = figures.load(Ordering::Relaxed);
+        pump.join().unwrap();
+        is_done.then_some(figure)
+    });
+    assert_eq!(seen, [None, Some(1)].into());
+}
+
 /// A thread records and asks for a flush with which the pump is to end; gives whether the pump saw
 /// the request, and how many events.
 fn flush(order: Order) -> Vec<(bool, usize)> {

@@ -315,6 +315,7 @@ fn failures_are_left_to_their_notes() {
         largest_free_bytes: 700,
         bank_bytes: 2000,
         operation: TextId::NONE,
+        call_first: 0,
     };
     let clashed = EventKind::Clashed {
         mesh: MeshId(3),
@@ -323,6 +324,7 @@ fn failures_are_left_to_their_notes() {
         cores: CoresId::NONE,
         region_end: 900,
         limit: 800,
+        call_first: 0,
     };
     assert_eq!(happened(failed), "");
     assert_eq!(happened(clashed), "");

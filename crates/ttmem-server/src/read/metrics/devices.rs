@@ -2,12 +2,7 @@
 
 use super::exposition::{Family, LabelSet, Value};
 use super::{CLASSES, clean};
-use std::collections::{BTreeMap, HashMap, HashSet};
 use ttmem_api::{ClassUsage, Device, Telemetry, UpstreamBytes};
-use ttmem_ledger::{DeviceKey, View};
-
-/// Devices that have samples: more than any machine has, and few enough to send.
-const MAX_DEVICES: usize = 256;
 
 /// What a sample of each device is made of.
 type Figure = fn(&Device) -> Option<Value>;
@@ -192,68 +187,9 @@ const UPSTREAM: [(&str, &str, Counted); 2] = [
     ),
 ];
 
-/// The devices that have samples, and how many of those worth some have none.
-///
-/// First those that the server knows without any process: the chips of this machine. Then those in use, a device of
-/// each user in turn, so that nobody takes the places of another by inventing some. Last those that a process used
-/// that has ended, as long as the ledger knows of that process.
-pub(super) fn chosen(view: &View) -> (Vec<usize>, usize) {
-    let turns = turns(view);
-    let departed = view.departed.iter();
-    let last_used: HashSet<&DeviceKey> = departed
-        .flat_map(|process| process.devices.iter().map(|(key, _totals)| key))
-        .collect();
-    let listed = view.devices.iter().enumerate();
-    let listed = listed.filter_map(|(index, device)| {
-        let turn = turns.get(&index).copied();
-        let is_listed = turn.is_some() || device.is_configured() || last_used.contains(&device.key);
-        let rank = (!device.is_configured(), turn.unwrap_or(usize::MAX), index);
-        is_listed.then_some(rank)
-    });
-    let mut listed: Vec<_> = listed.collect();
-    listed.sort_unstable();
-    let left_out = listed.len().saturating_sub(MAX_DEVICES);
-    listed.truncate(MAX_DEVICES);
-    let mut chosen: Vec<usize> = listed.into_iter().map(|(.., index)| index).collect();
-    chosen.sort_unstable();
-    (chosen, left_out)
-}
-
-/// When it is the turn of each device in use: at the earliest of its users' turns.
-///
-/// A user's devices come in turns of its processes, those that another user has as well before all others: they are not
-/// made up by one.
-fn turns(view: &View) -> HashMap<usize, usize> {
-    let mut users_of: HashMap<usize, HashSet<u32>> = HashMap::new();
-    // By user; of each device, which of its process's it is.
-    let mut places: BTreeMap<u32, BTreeMap<usize, usize>> = BTreeMap::new();
-    for process in &view.processes {
-        let uid = process.facts.identity.uid;
-        let of_user = places.entry(uid).or_default();
-        for (place, device) in process.devices.iter().enumerate() {
-            let device = *device as usize;
-            users_of.entry(device).or_default().insert(uid);
-            let first = of_user.entry(device).or_insert(place);
-            *first = place.min(*first);
-        }
-    }
-    let mut turns = HashMap::new();
-    for of_user in places.into_values() {
-        let mut of_user: Vec<(usize, usize)> = of_user.into_iter().collect();
-        of_user
-            .sort_unstable_by_key(|(device, place)| (users_of[device].len() < 2, *place, *device));
-        for (turn, (device, _place)) in of_user.into_iter().enumerate() {
-            let earliest = turns.entry(device).or_insert(turn);
-            *earliest = turn.min(*earliest);
-        }
-    }
-    turns
-}
-
-pub(super) fn families(devices: &[Device]) -> Vec<Family> {
-    let names = names(devices);
+pub(super) fn families(devices: &[Device], names: &[String]) -> Vec<Family> {
     let named = || names.iter().zip(devices);
-    let mut families = vec![info(devices, &names)];
+    let mut families = vec![info(devices, names)];
     for (name, help, figure) in OF_CLASSES {
         let mut family = Family::bytes(name, help);
         for (label, device) in named() {
@@ -303,7 +239,7 @@ pub(super) fn families(devices: &[Device]) -> Vec<Family> {
         }
         families.push(family);
     }
-    families.extend(of_machine(devices, &names));
+    families.extend(of_machine(devices, names));
     families
 }
 
@@ -380,33 +316,37 @@ fn key(device: &Device) -> String {
     }
 }
 
-/// What each device is called: its number, unless one that was known before has it. So nobody gives another's device a new
-/// name by opening one.
-fn names(devices: &[Device]) -> Vec<String> {
-    let mut numbers: HashSet<u32> = HashSet::new();
-    let mut taken: HashMap<String, usize> = HashMap::new();
-    let names = devices.iter().map(|device| {
-        let is_first = numbers.insert(device.id);
-        let name = match (device.unique_id, &device.scope) {
-            (Some(unique_id), _) if !is_first => format!("{}@{unique_id}", device.id),
-            (None, Some(scope)) if !is_first => clean(&format!("{}@{scope}", device.id)),
-            _first_or_alike => device.id.to_string(),
-        };
-        // Sets that differ only beyond what is shown of them.
-        let times = taken.entry(name.clone()).or_default();
-        *times += 1;
-        match times {
-            1 => name,
-            times => format!("{name}#{times}"),
-        }
-    });
-    names.collect()
+/// What a device is called that has no name yet: its number, unless one that was known before is called so. So
+/// nobody gives another's device a new name by opening one.
+pub(super) fn name(device: &Device, is_taken: &dyn Fn(&str) -> bool) -> String {
+    let number = device.id.to_string();
+    if !is_taken(&number) {
+        return number;
+    }
+    let longer = match (device.unique_id, &device.scope) {
+        (Some(unique_id), _) => format!("{number}@{unique_id}"),
+        (None, Some(scope)) => clean(&format!("{number}@{scope}")),
+        (None, None) => number,
+    };
+    // Sets that differ only beyond what is shown of them.
+    let others = (2_u64..).map(|times| format!("{longer}#{times}"));
+    let mut names = std::iter::once(longer.clone()).chain(others);
+    names.find(|name| !is_taken(name)).unwrap_or(longer)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ttmem_api::HexId;
+
+    fn named(devices: &[Device]) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for device in devices {
+            let name = name(device, &|name| names.iter().any(|other| other == name));
+            names.push(name);
+        }
+        names
+    }
 
     #[test]
     fn a_device_is_called_by_its_number_unless_others_are() {
@@ -425,9 +365,9 @@ mod tests {
             device(1, None, Some(&long)),
             device(1, None, Some(&format!("{long}5"))),
         ];
-        let names = names(&devices);
+        let names = named(&devices);
         assert_eq!(names[..4], ["0", "1", "1@2,3", "1#2"]);
-        let again = super::names(&[device(1, None, None), device(1, Some(8), None)]);
+        let again = named(&[device(1, None, None), device(1, Some(8), None)]);
         assert_eq!(again, ["1", &format!("1@{}", HexId(8))]);
         assert_eq!(names[5], format!("{}#2", names[4]));
     }

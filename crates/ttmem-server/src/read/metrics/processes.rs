@@ -66,9 +66,14 @@ fn by_class(held: &PeakBytes) -> [u64; CLASSES.len()] {
     [held.dram, held.l1, held.l1_small, held.trace]
 }
 
+/// How long a process has lived before it makes series, in nanoseconds.
+pub(super) fn min_age(query: &MetricsQuery) -> u64 {
+    u64::from(query.min_age.unwrap_or(DEFAULT_MIN_AGE)) * 1_000_000_000
+}
+
 pub(super) fn families(view: &View, time: Timestamp, query: &MetricsQuery) -> [Family; 3] {
     let most = query.processes.unwrap_or(DEFAULT_PROCESSES) as usize;
-    let min_age = u64::from(query.min_age.unwrap_or(DEFAULT_MIN_AGE)) * 1_000_000_000;
+    let min_age = min_age(query);
     let is_settled = |process: &ProcessView| {
         let began = process.facts.identity.start_time;
         began.is_none_or(|began| time.unix_nanos().saturating_sub(began) >= min_age)

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command as Program, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ttmem_api::{ClassUsage, ProcessState};
 use ttmem_event::{ClashKind, ProgramId};
 use ttmem_ledger::{FailureKind, Labels, Resync};
@@ -150,6 +151,7 @@ fn refused(need: u64, free: u64, largest: u64) -> EventKind {
         largest_free_bytes: largest,
         bank_bytes: 1 << 30,
         operation: TextId(2),
+        call_first: 0,
     }
 }
 
@@ -406,6 +408,7 @@ fn a_failure_is_counted_as_what_its_explanation_says() {
                             largest_free_bytes: largest,
                             bank_bytes: bank,
                             operation: TextId(2),
+                            call_first: 0,
                         }
                     })
                 })
@@ -425,6 +428,7 @@ fn a_failure_is_counted_as_what_its_explanation_says() {
         cores: CoresId(1),
         region_end: 5000,
         limit: 4000,
+        call_first: 0,
     });
     let mut seen = BTreeSet::new();
     for event in events.chain(clashes) {
@@ -649,8 +653,19 @@ fn of_many_processes_those_that_hold_most_have_series_and_the_sum_is_the_same() 
 
 /// A process of a user with devices that nobody else has heard of.
 fn with_devices(ledger: &mut Ledger, pid: u32, uid: u32, chips: std::ops::Range<u64>) -> u32 {
+    with_devices_since(ledger, NOW - 60 * SECOND, (pid, uid), chips)
+}
+
+/// The same of a process that began then.
+fn with_devices_since(
+    ledger: &mut Ledger,
+    began: u64,
+    (pid, uid): (u32, u32),
+    chips: std::ops::Range<u64>,
+) -> u32 {
     let process = ledger.join(ProcessIdentity {
         uid,
+        start_time: Some(began),
         ..identity(Some(pid), Source::Client)
     });
     for (number, chip) in (0..).zip(chips) {
@@ -722,8 +737,45 @@ fn who_invents_devices_hides_none_of_others() {
     assert_eq!(listed(&Served::new(alone)).0.len(), 256);
 }
 
+const SECOND: u64 = 1_000_000_000;
+
+/// A server whose clock the test sets, in seconds after [`NOW`].
+struct Clocked {
+    ledger: Arc<Mutex<Ledger>>,
+    seconds: Arc<AtomicU64>,
+    served: Served,
+}
+
+impl Clocked {
+    fn new(ledger: Ledger) -> Self {
+        let (ledger, seconds) = (Arc::new(Mutex::new(ledger)), Arc::<AtomicU64>::default());
+        let clock = Arc::clone(&seconds);
+        let facts = move || ServerFacts {
+            time: Timestamp::from_unix_nanos(NOW + clock.load(Relaxed) * SECOND),
+            ..facts()
+        };
+        let served = Served::from(state(ledger_thread_of(&ledger), facts), HttpLimits::SOCKET);
+        Self {
+            ledger,
+            seconds,
+            served,
+        }
+    }
+
+    fn at(&self, seconds: u64) -> u64 {
+        self.seconds.store(seconds, Relaxed);
+        NOW + seconds * SECOND
+    }
+
+    /// The chips that have samples at this time.
+    fn listed(&self, seconds: u64) -> BTreeSet<u64> {
+        self.at(seconds);
+        listed(&self.served).0
+    }
+}
+
 #[test]
-fn devices_that_only_processes_knew_go_with_what_is_known_of_these() {
+fn unused_devices_stay_ten_minutes() {
     let mut ledger = empty_ledger();
     ledger.configure_device(ttmem_ledger::DeviceFacts {
         unique_id: Some(77),
@@ -731,22 +783,110 @@ fn devices_that_only_processes_knew_go_with_what_is_known_of_these() {
     });
     let process = with_devices(&mut ledger, 500, UID, 1000..1300);
     ledger.depart(process, Departure::Ended, NOW);
-    let ledger = Arc::new(Mutex::new(ledger));
-    let served = Served::from(state(ledger_thread_of(&ledger), facts), HttpLimits::SOCKET);
-    let (chips, left_out) = listed(&served);
-    assert_eq!((chips.len(), left_out), (256, 45), "its end is known");
-    assert!(chips.contains(&77));
-    let depart_others = |ledger: &mut Ledger| {
-        for pid in 0..64 {
-            let other = ledger.join(identity(Some(1000 + pid), Source::Client));
-            ledger.depart(other, Departure::Ended, NOW);
-        }
-    };
-    depart_others(&mut ledger.lock().unwrap());
-    assert_eq!(listed(&served), (BTreeSet::from([77]), 0));
+    let server = Clocked::new(ledger);
+    assert_eq!(
+        listed(&server.served).1,
+        45,
+        "one more than there is room for"
+    );
+    // What is known of the process goes before that.
+    let mut ledger = server.ledger.lock().unwrap();
+    for pid in 0..64 {
+        let other = ledger.join(identity(Some(1000 + pid), Source::Client));
+        ledger.depart(other, Departure::Ended, NOW);
+    }
+    drop(ledger);
+    assert_eq!(server.listed(599).len(), 256);
+    assert_eq!(server.listed(601), BTreeSet::from([77]), "of the driver");
     // In use again they are there again.
-    with_devices(&mut ledger.lock().unwrap(), 501, UID, 1000..1002);
-    assert_eq!(listed(&served), (BTreeSet::from([77, 1000, 1001]), 0));
+    with_devices(&mut server.ledger.lock().unwrap(), 501, UID, 1000..1002);
+    assert_eq!(server.listed(602), BTreeSet::from([77, 1000, 1001]));
+}
+
+/// An honest process with one device that has ended, and what hostile ones do in twenty scrapes.
+fn beside_hostile_devices(age: u64, seconds_between: u64) -> (BTreeSet<String>, BTreeSet<u64>) {
+    const HOSTILE: u32 = 2000;
+    let mut ledger = empty_ledger();
+    let honest = with_devices(&mut ledger, 700, UID, 5..6);
+    ledger.depart(honest, Departure::Ended, NOW);
+    let server = Clocked::new(ledger);
+    let (mut series, mut devices) = (BTreeSet::new(), BTreeSet::new());
+    let mut running = None;
+    for scrape in 0..20_u64 {
+        let now = server.at(scrape * seconds_between);
+        let mut ledger = server.ledger.lock().unwrap();
+        if let Some(process) = running.take() {
+            ledger.depart(process, Departure::Ended, now);
+        }
+        let pid = 1000 + u32::try_from(scrape).unwrap();
+        let chips = 10_000 + 256 * scrape;
+        let began = now - age * SECOND;
+        let who = (pid, HOSTILE);
+        running = Some(with_devices_since(
+            &mut ledger,
+            began,
+            who,
+            chips..chips + 256,
+        ));
+        drop(ledger);
+        let (_head, text) = scraped(&server.served, "", "");
+        let samples = samples(&text).into_iter();
+        series.extend(samples.map(|(name, labels, _value)| format!("{name}{labels:?}")));
+        let listed = listed(&server.served).0;
+        // The ledger lists 4,096 devices, beyond which unused ones make room, the oldest first.
+        assert!(listed.contains(&5) || scrape >= 15, "scrape {scrape}");
+        devices.extend(listed);
+    }
+    (series, devices)
+}
+
+#[test]
+fn devices_of_short_processes_make_no_series() {
+    let (series, devices) = beside_hostile_devices(0, 1);
+    assert_eq!(devices, BTreeSet::from([5]));
+    assert!(series.len() < 200, "{} series", series.len());
+}
+
+#[test]
+fn users_bring_a_bounded_number_of_devices() {
+    // Of processes that live for longer.
+    let (_series, devices) = beside_hostile_devices(60, 20);
+    assert_eq!(devices.len(), 256 + 1);
+}
+
+#[test]
+fn names_of_devices_are_not_given_to_others() {
+    let mut ledger = empty_ledger();
+    let first = with_devices(&mut ledger, 500, UID, 1000..1001);
+    with_devices(&mut ledger, 501, UID, 2000..2001);
+    let server = Clocked::new(ledger);
+    let names = || {
+        let (_head, text) = scraped(&server.served, "", "");
+        let infos = samples(&text).into_iter();
+        let infos = infos.filter(|(name, ..)| name == "ttmem_device_info");
+        let named: BTreeMap<String, String> = infos
+            .map(|(_name, labels, _value)| (labels["key"].clone(), labels["device"].clone()))
+            .collect();
+        named
+    };
+    let both = names();
+    let second = "0x7d0";
+    let later_name = format!("0@{second}");
+    assert_eq!(both["0x3e8"], "0");
+    assert_eq!(both[second], later_name);
+    let mut ledger = server.ledger.lock().unwrap();
+    ledger.depart(first, Departure::Ended, NOW);
+    let third = with_devices(&mut ledger, 502, UID, 3000..3001);
+    drop(ledger);
+    server.at(601);
+    let left: Vec<String> = names().into_values().collect();
+    assert_eq!(left, [later_name, "0@0xbb8".to_owned()]);
+    // Back again, it has its name.
+    let mut ledger = server.ledger.lock().unwrap();
+    ledger.depart(third, Departure::Ended, NOW);
+    with_devices(&mut ledger, 503, UID, 1000..1001);
+    drop(ledger);
+    assert_eq!(names()["0x3e8"], "0");
 }
 
 #[test]

@@ -25,8 +25,13 @@ fn the_page_is_there_without_a_token_and_may_load_nothing_from_elsewhere() {
     assert!(body.contains("<title>ttmem</title>"), "{body}");
     // Nothing inline, which the policy would not let run, and nothing of another host.
     assert!(!body.contains("<style") && !body.contains("style=") && !body.contains("//"));
-    if FILES.is_empty() {
-        assert!(body.contains("cargo xtask web"), "{body}");
+    // A build without the page says how to get it, here and to commands.
+    let missing = crate::missing_page();
+    assert_eq!(missing.is_some(), FILES.is_empty());
+    if let Some(missing) = missing {
+        let (_why, command) = missing.split_once(": ").expect("a command");
+        assert!(command.starts_with("cargo xtask web && "), "{missing}");
+        assert!(body.contains(command), "{body}");
     }
     let (head, _body) = get(&both, "/api/v1/snapshot", "");
     assert!(head.starts_with("http/1.1 401 "), "{head}");

@@ -39,6 +39,7 @@ pub(super) fn failing() -> Ledger {
         largest_free_bytes: 1 << 20,
         bank_bytes: 1 << 30,
         operation: TextId(5),
+        call_first: 0,
     };
     apply(&mut ledger, process, 20, refused);
     ledger

@@ -5,6 +5,7 @@ use super::*;
 use crate::recorded::tests::{Timed, is_over, recorded, session};
 use serde_json::Value;
 use ttmem_api::{BlockMap, BufferQuery, GroupBy, MemoryClass, PeakOf, RecordingSource};
+use ttmem_record::Input;
 
 /// A server of a recording and nothing else.
 fn replay(inputs: &[Timed]) -> (TempDir, Served) {
@@ -14,6 +15,7 @@ fn replay(inputs: &[Timed]) -> (TempDir, Served) {
         recorded: Some(recorded),
         facts: Arc::new(facts),
         geometry: GeometryCache::default(),
+        series: DeviceSeries::default(),
         names: NAMES,
     };
     (folder, Served::from(state, HttpLimits::SOCKET))
@@ -145,7 +147,16 @@ fn every_document_at_an_instant_is_that_of_a_ledger_that_got_as_far() {
 
 #[test]
 fn without_an_instant_the_end_of_a_recording_is_shown() {
-    let inputs = session(6, 80);
+    let mut inputs = session(6, 80);
+    // An event may have been recorded long before it was applied: the end is not as late as that.
+    let end = inputs[inputs.len() - 1].0 + 1;
+    let mark = Input::SetMark {
+        user: 0,
+        time: end,
+        name: "end".into(),
+        number: 1,
+    };
+    inputs.push((end, mark));
     let (_folder, served) = replay(&inputs);
     let client = served.client();
     let recording = client.recording().unwrap();

@@ -4,9 +4,10 @@ use super::*;
 use crate::recorded::{MAX_POINTS, RecordedError};
 use proptest::prelude::*;
 use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
 use ttmem_api::GroupBy;
-use ttmem_event::Class;
-use ttmem_ledger::Audience;
+use ttmem_event::{Class, Source};
+use ttmem_ledger::{Audience, ProcessIdentity};
 
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
     written(
@@ -27,12 +28,12 @@ fn ask(bytes: &[u8]) -> Result<Option<String>, RecordedError> {
     let window = source.window(None, None).unwrap();
     for part in 0..=8 {
         let time = from + (to - from) / 8 * part;
-        let Ok(moment) = source.moment(at(time)) else {
+        let Ok(moment) = source.moment(at(time), None) else {
             continue;
         };
         moment.view.audit().unwrap();
-        let _unreadable = source.last(&moment, &moment.view, (100, None));
-        let _unreadable = source.history(&moment, 600, None);
+        let _unreadable = source.last(&moment, &moment.view, (100, None), None);
+        let _unreadable = source.history(&moment, (600, None), None);
         let Some(device) = moment.view.devices.iter().next() else {
             continue;
         };
@@ -75,6 +76,69 @@ fn what_is_no_recording_is_refused_with_its_name() {
     assert!(error.contains("No such file"), "{error}");
     let error = of_file(folder.path()).recording().unwrap_err().in_words();
     assert!(error.contains("no recording"), "{error}");
+}
+
+/// As many processes as fit into a few hundred bytes.
+fn many_processes() -> Vec<u8> {
+    let joins = (0..60_000).map(|_process| {
+        let identity = ProcessIdentity {
+            pid: None,
+            start_time: None,
+            instance: None,
+            uid: 0,
+            name: "".into(),
+            command: "".into(),
+            source: Source::Attached,
+            visible_devices: "".into(),
+        };
+        (
+            START + 1,
+            Input::Join {
+                identity,
+                claimed_pid: 0,
+            },
+        )
+    });
+    let joins: Vec<_> = joins.collect();
+    let no_states = WriterOptions {
+        checkpoint_events: u64::MAX,
+        ..WriterOptions::default()
+    };
+    written((START, &Ledger::default()), &joins, no_states)
+}
+
+#[test]
+fn more_memory_than_stored_bytes_allow_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.ttmem");
+    let bytes = many_processes();
+    std::fs::write(&path, &bytes).unwrap();
+    let source = of_file(&path);
+    let recording = source.recording().unwrap();
+    assert!(source.moment(Some(recording.from), None).is_ok());
+    let error = source.moment(Some(recording.to), None).unwrap_err();
+    let words = error.in_words();
+    assert!(words.contains("the recording needs at least "), "{words}");
+    let budget = format!("{} stored bytes may use ", bytes.len());
+    assert!(words.contains(&budget), "{words}");
+    // What was given up for it is found again.
+    assert!(source.moment(Some(recording.from), None).is_ok());
+}
+
+#[test]
+fn a_reader_that_is_gone_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("whole.ttmem");
+    std::fs::write(&path, &*BYTES).unwrap();
+    let source = of_file(&path);
+    let gone = Arc::new(AtomicBool::new(true));
+    let refused = source.moment(None, Some(&gone)).unwrap_err();
+    assert!(matches!(refused, RecordedError::Gone), "{refused}");
+    let moment = source.moment(None, None).unwrap();
+    let last = source.last(&moment, &moment.view, (100, None), Some(&gone));
+    assert!(matches!(last, Err(RecordedError::Gone)));
+    let history = source.history(&moment, (600, None), Some(&gone));
+    assert!(matches!(history, Err(RecordedError::Gone)));
 }
 
 proptest! {

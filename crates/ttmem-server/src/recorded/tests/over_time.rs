@@ -352,12 +352,15 @@ fn a_history_has_the_highest_totals_of_its_steps() {
     let last = instants[instants.len() - 1].time;
     let first = slow[0].0;
     for time in [last, first + (last - first) / 2, first + (last - first) / 3] {
-        let moment = source.moment(at(time)).unwrap();
+        let moment = source.moment(at(time), None).unwrap();
         let asked = [5, 600, 7200, 86_400].map(|seconds| (seconds, None));
         let fine = [(5, Some(1)), (600, Some(7)), (86_400, Some(100))];
         for (seconds, points) in asked.into_iter().chain(fine) {
-            let history = source.history(&moment, seconds, points).unwrap();
-            assert_eq!(history, source.history(&moment, seconds, points).unwrap());
+            let history = source.history(&moment, (seconds, points), None).unwrap();
+            assert_eq!(
+                history,
+                source.history(&moment, (seconds, points), None).unwrap()
+            );
             let width = match history.times[..] {
                 [first, second, ..] => second.unix_nanos() - first.unix_nanos(),
                 _ => u64::from(history.step_seconds) * 1_000_000_000,

@@ -33,6 +33,7 @@ impl World {
             operation: Some("ttnn.empty".to_owned()),
             class: Some(MemoryClass::Dram),
             since: Some(ago(seconds)),
+            of_call: false,
         }
     }
 
@@ -54,6 +55,7 @@ impl World {
             clash: None,
             holders: None,
             release: None,
+            other_release: None,
             map: None,
             setting: None,
             unknown: Vec::new(),
@@ -108,14 +110,19 @@ impl World {
                 buffers: 1,
                 bytes_per_bank: 65_536,
                 blocks: vec![block],
+                unless: "unless this call uses it".to_owned(),
             }),
+            other_release: None,
             map: Some(vec![
                 row(1_015_904, 9_469_920, None, false),
                 row(10_485_824, 65_536, Some(&small), true),
                 row(10_551_360, 9_469_920, None, false),
                 row(20_021_280, 8_388_608, Some(&large), false),
             ]),
-            advice: vec!["release 1 buffer of ttnn.empty at 10485824 (0xa00040)".to_owned()],
+            advice: vec![
+                "release 1 buffer of ttnn.empty at 10485824 (0xa00040), unless this call uses it"
+                    .to_owned(),
+            ],
             ..self.blank(
                 Verdict::Fragmentation,
                 format!(

@@ -49,6 +49,7 @@ impl World {
             (60, "step 3"),
         ];
         let marks = marks.map(|(seconds, name)| Mark {
+            name_hidden: false,
             number: 0,
             name: self.name(name, 0),
             time: ago(seconds),

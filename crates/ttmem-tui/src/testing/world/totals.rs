@@ -54,6 +54,7 @@ impl World {
                 .map(|place| self.process(place))
                 .collect(),
             marks: vec![Mark {
+                name_hidden: false,
                 name: self.name("before the second epoch", 1),
                 number: 1,
                 time: ago(95),

@@ -256,7 +256,7 @@ pub(super) fn marks<'d>(
             peaks.system,
         ];
         let mut cells = vec![
-            Cell::new(format!("#{} {}", mark.number, mark.name)),
+            Cell::new(format!("#{} {}", mark.number, labels::mark_name(mark, ""))),
             Cell::new(age(Some(mark.time), data, theme)),
         ];
         cells.extend(sizes.map(|size| Cell::new(format::bytes(size))));

@@ -19,6 +19,7 @@ use crate::fetch::Document;
 use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
+use crate::labels;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of};
 use parts::{LEAST, hidden, part, shared};
@@ -135,11 +136,7 @@ impl Leaks {
             Some(place) => format!("since mark {} of {}: ", place + 1, marks.len()),
             None => "since a mark that is gone: ".to_owned(),
         };
-        let name = if mark.name.is_empty() {
-            "without a name"
-        } else {
-            &mark.name
-        };
+        let name = labels::mark_name(mark, "without a name");
         let mut parts = vec![
             (which, Ink::Text),
             (name.to_owned(), Ink::Strong),

@@ -19,6 +19,7 @@ fn two_marks() -> Data {
     let mut data = WORLD.data();
     let totals = &mut data.snapshot.as_mut().unwrap().document;
     let older = Mark {
+        name_hidden: false,
         name: String::new(),
         number: 7,
         time: ago(5_000),
@@ -166,6 +167,7 @@ fn the_latest_mark_is_followed_unless_another_was_chosen() {
         Some(7_200)
     );
     let newest = Mark {
+        name_hidden: false,
         name: "newest".to_owned(),
         number: 9,
         time: ago(1),
@@ -250,6 +252,7 @@ fn what_is_above_an_opened_group_is_of_the_group_whatever_happens() {
     );
     // A newer mark: the rows are still since the one before.
     let newest = Mark {
+        name_hidden: false,
         name: "newest".to_owned(),
         number: 9,
         time: ago(50),
@@ -409,6 +412,7 @@ fn a_mark_of_this_session_is_not_displaced_and_one_of_an_earlier_has_no_claim() 
     };
     let set = |data: &mut Data, name: &str, seconds| {
         let mark = Mark {
+            name_hidden: false,
             name: name.to_owned(),
             number: 100 - seconds,
             time: ago(seconds),

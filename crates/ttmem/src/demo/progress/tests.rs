@@ -15,6 +15,7 @@ fn refusals_tell_how_far_they_were_from_going_well() {
         largest_free_bytes: 1 << 19,
         bank_bytes: 1 << 30,
         operation: TextId(0),
+        call_first: 0,
     };
     assert_eq!(
         refused(&failed),
@@ -27,6 +28,7 @@ fn refusals_tell_how_far_they_were_from_going_well() {
         cores: CoresId::NONE,
         region_end: 500_000,
         limit: 498_976,
+        call_first: 0,
     };
     let told = refused(&clashed);
     assert!(told.ends_with("1.0 KiB too far"), "{told}");

@@ -30,6 +30,7 @@ fn moment(failure: Failure) -> Explanation {
             process: Some("python".into()),
             operation: Some("ttnn.linear".into()),
             python: Some("/home/me/model.py:57 forward".into()),
+            is_call_known: true,
         },
         failure,
         witness: Witness::Account,
@@ -47,6 +48,7 @@ fn block(address: u64, size_bytes: u64, python: &str, seconds_ago: u64) -> HeldB
             operation: Some("ttnn.empty".into()),
             class: Some(MemoryClass::L1),
             since: Some(Timestamp::from_unix_nanos(NOW - seconds_ago * SECOND)),
+            of_call: false,
         },
     }
 }

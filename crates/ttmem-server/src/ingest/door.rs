@@ -1,0 +1,222 @@
+//! The threads that accept connections, and do nothing else.
+//!
+//! The kernel's queue of connections belongs to all users together, and whoever finds it full is
+//! refused. So it is emptied by threads that never have other work: they decide by the peer's
+//! credentials who is let in ([`Entrance`]), close the others, and hand over those they let in. Beyond
+//! a share nothing is allocated, looked up or told to another thread.
+//!
+//! One thread is awake at a time, unless connections come faster than it takes them: in a storm on a
+//! machine whose processors are all in use, several threads together get more time than one.
+
+use super::entrance::Entrance;
+use super::shares::{self, Refusals};
+use crate::ledger_thread::SessionNumber;
+use crate::peer::{self, Credentials};
+use crate::{OwnedThread, lock};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use ttmem_ledger::Holder;
+
+/// Connections accepted from one socket before the other has its turn.
+const ACCEPTS: usize = 64;
+
+/// Threads that accept: more than attackers that a machine survives for other reasons.
+const THREADS: usize = 4;
+
+/// With fewer connections that may wait, one thread does.
+const MANY_WAITING: usize = 64;
+
+/// What epoll calls the end of the thread; other numbers are those of sockets.
+const STOP: u64 = u64::MAX;
+
+/// How long no connections are accepted after that failed.
+const ACCEPT_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+
+#[derive(Debug)]
+pub(super) enum Arrival {
+    Connection(UnixConnection),
+    /// Accepting failed, and is tried again in a while.
+    Failed(io::Error),
+}
+
+/// A connection that was let in; it does not block.
+#[derive(Debug)]
+pub(super) struct UnixConnection {
+    pub(super) stream: OwnedFd,
+    pub(super) number: SessionNumber,
+    pub(super) credentials: Option<Credentials>,
+}
+
+/// The threads; they end with this value.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) arrivals: Receiver<Arrival>,
+    told: Sender<Told>,
+    /// Each ends when its pipe is closed.
+    _threads: Vec<OwnedThread<PipeWriter>>,
+}
+
+impl Door {
+    /// Accepts from these sockets from now on; `wake` is written to for each arrival.
+    pub(super) fn open(
+        listeners: Vec<UnixListener>,
+        wake: Arc<OwnedFd>,
+        refusals: Refusals,
+    ) -> io::Result<Self> {
+        let waiting = shares::waiting_connections();
+        // Each takes descriptors of its own, which are few where connections are, too.
+        let threads = if waiting < MANY_WAITING { 1 } else { THREADS };
+        // Each thread may have a failure to tell as well.
+        let (sender, arrivals) = bounded(waiting + threads);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "each connection that was let in leads to a few"
+        )]
+        let (teller, told) = crossbeam_channel::unbounded();
+        let doorkeeper = Arc::new(Doorkeeper {
+            listeners,
+            arrivals: sender,
+            wake,
+            entrance: Mutex::new(Entrance::new(waiting)),
+            told,
+            refusals,
+            last_session: AtomicU64::new(0),
+        });
+        let start = |_number| {
+            let (stop, stop_sender) = io::pipe()?;
+            let epoll = doorkeeper.watch(&stop)?;
+            let doorkeeper = Arc::clone(&doorkeeper);
+            OwnedThread::start("ttmem-door", stop_sender, move || {
+                doorkeeper.run(&epoll, &stop);
+            })
+        };
+        let threads: io::Result<Vec<_>> = (0..threads).map(start).collect();
+        Ok(Self {
+            arrivals,
+            told: teller,
+            _threads: threads?,
+        })
+    }
+}
+
+/// What became of connections that were let in.
+#[derive(Debug)]
+pub(super) enum Told {
+    TakenOver(Holder),
+    Charge(Holder, u32),
+}
+
+impl Door {
+    /// Does not wait for the threads that accept, as a lock would.
+    pub(super) fn tell(&self, what: Told) {
+        // They end after this one.
+        let _ended = self.told.send(what);
+    }
+}
+
+struct Doorkeeper {
+    listeners: Vec<UnixListener>,
+    arrivals: Sender<Arrival>,
+    wake: Arc<OwnedFd>,
+    entrance: Mutex<Entrance>,
+    told: Receiver<Told>,
+    refusals: Refusals,
+    last_session: AtomicU64,
+}
+
+impl Doorkeeper {
+    /// What one thread waits for.
+    fn watch(&self, stop: &PipeReader) -> io::Result<OwnedFd> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
+        for (index, listener) in (0..).zip(&self.listeners) {
+            // A connection wakes one thread that waits, not all of them.
+            let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+            epoll::add(&epoll, listener, EventData::new_u64(index), flags)?;
+        }
+        Ok(epoll)
+    }
+
+    fn run(&self, epoll: &OwnedFd, stop: &PipeReader) {
+        let mut ready = Vec::with_capacity(1 + self.listeners.len());
+        loop {
+            match epoll::wait(epoll, spare_capacity(&mut ready), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_unusable) => return,
+            }
+            for event in ready.drain(..) {
+                let index = event.data.u64();
+                if index == STOP {
+                    return;
+                }
+                let index = usize::try_from(index).unwrap_or(usize::MAX);
+                if let Err(error) = self.accept_some(index, Instant::now()) {
+                    self.hand_over(Arrival::Failed(error));
+                    // Trying again at once would only spin.
+                    let mut stop = [PollFd::new(stop, PollFlags::IN)];
+                    let _stopped = poll(&mut stop, Some(&ACCEPT_PAUSE));
+                }
+            }
+        }
+    }
+
+    /// Accepts what waits on a socket, but no more than its turn allows.
+    fn accept_some(&self, index: usize, now: Instant) -> io::Result<()> {
+        let Some(listener) = self.listeners.get(index) else {
+            return Ok(());
+        };
+        let mut entrance = lock(&self.entrance);
+        for told in self.told.try_iter() {
+            match told {
+                Told::TakenOver(holder) => entrance.take_over(holder),
+                Told::Charge(holder, units) => entrance.charge(holder, units, now),
+            }
+        }
+        drop(entrance);
+        for _turn in 0..ACCEPTS {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let stream = match accept_with(listener, flags) {
+                Ok(stream) => stream,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let number = SessionNumber(1 + self.last_session.fetch_add(1, Relaxed));
+            let credentials = peer::credentials(&stream).ok();
+            let holder = shares::holder(credentials, number);
+            let admitted = lock(&self.entrance).admit(holder, now);
+            let Err(reason) = admitted else {
+                self.hand_over(Arrival::Connection(UnixConnection {
+                    stream,
+                    number,
+                    credentials,
+                }));
+                continue;
+            };
+            drop(stream);
+            let pid = credentials.and_then(|credentials| credentials.pid);
+            self.refusals.count(pid, reason);
+        }
+        Ok(())
+    }
+
+    fn hand_over(&self, arrival: Arrival) {
+        // There is room for those that were let in; a failure is told by another thread as well.
+        let _full = self.arrivals.try_send(arrival);
+        // The counter of an eventfd cannot fill up by ones; a failure means it is closed.
+        let _closed = rustix::io::write(self.wake.as_ref(), &1_u64.to_ne_bytes());
+    }
+}

@@ -36,7 +36,7 @@ impl Ingest {
         self.door.tell(Told::TakenOver(session.holder));
         if !self.admit_connection(session.holder) {
             let reason = "its user has its share of the connections";
-            self.refusals.count(session.pid, reason);
+            self.refusals.count(session.pid, reason, 1);
             return;
         }
         self.silent.insert(session.holder, number);

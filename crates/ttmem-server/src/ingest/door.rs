@@ -28,7 +28,7 @@ use std::time::Instant;
 use ttmem_ledger::Holder;
 
 /// Connections accepted from one socket before the other has its turn.
-const ACCEPTS: usize = 64;
+const TURN: usize = 64;
 
 /// Threads that accept: more than attackers that a machine survives for other reasons.
 const THREADS: usize = 4;
@@ -77,8 +77,9 @@ impl Door {
         refusals: Refusals,
     ) -> io::Result<Self> {
         let waiting = shares::waiting_connections();
-        // Each takes descriptors of its own, which are few where connections are, too.
-        let threads = if waiting < MANY_WAITING { 1 } else { THREADS };
+        // Threads and turns take descriptors, which are few where connections are, too.
+        let is_small = waiting < MANY_WAITING;
+        let (threads, turn) = if is_small { (1, 1) } else { (THREADS, TURN) };
         // Each thread may have a failure to tell as well.
         let (sender, arrivals) = bounded(waiting + threads);
         #[expect(
@@ -88,6 +89,7 @@ impl Door {
         let (teller, told) = crossbeam_channel::unbounded();
         let doorkeeper = Arc::new(Doorkeeper {
             listeners,
+            turn,
             arrivals: sender,
             wake,
             entrance: Mutex::new(Entrance::new(waiting)),
@@ -129,6 +131,8 @@ impl Door {
 
 struct Doorkeeper {
     listeners: Vec<UnixListener>,
+    /// Connections accepted in a turn.
+    turn: usize,
     arrivals: Sender<Arrival>,
     wake: Arc<OwnedFd>,
     entrance: Mutex<Entrance>,
@@ -173,11 +177,17 @@ impl Doorkeeper {
         }
     }
 
-    /// Accepts what waits on a socket, but no more than its turn allows.
+    /// Accepts connections that wait on a socket, at most one turn of them, and decides on them together.
+    ///
+    /// One lock for a turn: threads that met at it for every connection would spend a storm waiting for
+    /// each other.
     fn accept_some(&self, index: usize, now: Instant) -> io::Result<()> {
         let Some(listener) = self.listeners.get(index) else {
             return Ok(());
         };
+        let mut accepted = Vec::new();
+        let result = self.accept_turn(listener, &mut accepted);
+        let mut refused = Vec::new();
         let mut entrance = lock(&self.entrance);
         for told in self.told.try_iter() {
             match told {
@@ -185,8 +195,38 @@ impl Doorkeeper {
                 Told::Charge(holder, units) => entrance.charge(holder, units, now),
             }
         }
+        let admitted: Vec<UnixConnection> = accepted
+            .into_iter()
+            .filter_map(|connection| {
+                let holder = shares::holder(connection.credentials, connection.number);
+                match entrance.admit(holder, now) {
+                    Ok(()) => Some(connection),
+                    Err(reason) => {
+                        refused.push((connection, reason));
+                        None
+                    }
+                }
+            })
+            .collect();
         drop(entrance);
-        for _turn in 0..ACCEPTS {
+        for connection in admitted {
+            self.hand_over(Arrival::Connection(connection));
+        }
+        for connections in refused.chunk_by(|(_, reason), (_, next)| reason == next) {
+            if let Some((connection, reason)) = connections.last() {
+                let pid = connection.credentials.and_then(|peer| peer.pid);
+                self.refusals.count(pid, reason, connections.len() as u64);
+            }
+        }
+        result
+    }
+
+    fn accept_turn(
+        &self,
+        listener: &UnixListener,
+        accepted: &mut Vec<UnixConnection>,
+    ) -> io::Result<()> {
+        for _connection in 0..self.turn {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let stream = match accept_with(listener, flags) {
                 Ok(stream) => stream,
@@ -194,21 +234,11 @@ impl Doorkeeper {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let number = SessionNumber(1 + self.last_session.fetch_add(1, Relaxed));
-            let credentials = peer::credentials(&stream).ok();
-            let holder = shares::holder(credentials, number);
-            let admitted = lock(&self.entrance).admit(holder, now);
-            let Err(reason) = admitted else {
-                self.hand_over(Arrival::Connection(UnixConnection {
-                    stream,
-                    number,
-                    credentials,
-                }));
-                continue;
-            };
-            drop(stream);
-            let pid = credentials.and_then(|credentials| credentials.pid);
-            self.refusals.count(pid, reason);
+            accepted.push(UnixConnection {
+                number: SessionNumber(1 + self.last_session.fetch_add(1, Relaxed)),
+                credentials: peer::credentials(&stream).ok(),
+                stream,
+            });
         }
         Ok(())
     }

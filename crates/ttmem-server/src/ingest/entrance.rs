@@ -14,11 +14,11 @@ use ttmem_ledger::{Holder, Shares};
 /// that lead to nothing.
 pub(super) const PROCESS_UNITS: u32 = 7;
 
-/// A program connects once, a viewer a few times a second; this is for tests and for scripts that ask
-/// in a loop. A storm comes from few processes, since each new one costs its user more than us.
+/// A program connects once, the fastest viewer a hundred times a second; the burst is for tests and
+/// scripts. A storm comes from few processes, since each new one costs its user more than us.
 const OF_PROCESS: Rate = Rate {
     burst: 2048,
-    interval: Duration::from_millis(1),
+    interval: Duration::from_millis(4),
 };
 
 /// Two thousand ranks that start at once, and two thousand new processes in every second after that.
@@ -157,7 +157,7 @@ mod tests {
         for other in [holder(7, 2), holder(8, 1)] {
             assert_eq!(admitted(&mut entrance, other, 100, start), 100);
         }
-        let later = start + Duration::from_millis(10);
+        let later = start + OF_PROCESS.interval * 10;
         assert_eq!(admitted(&mut entrance, storm, 100_000, later), 10);
         let rested = start + OF_PROCESS.interval * OF_PROCESS.burst * 2;
         assert_eq!(

@@ -27,7 +27,7 @@ impl Ingest {
             }
             Err(reason) => {
                 let pid = self.sessions.get(&number).and_then(|session| session.pid);
-                self.refusals.count(pid, &reason);
+                self.refusals.count(pid, &reason, 1);
                 self.drop_reports(number);
                 self.update_interest(number);
             }

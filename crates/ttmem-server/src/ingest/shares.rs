@@ -88,9 +88,9 @@ pub(super) fn holder(peer: Option<Credentials>, session: SessionNumber) -> Holde
 /// Closed connections that are logged one by one, each with its own reason.
 const CLOSINGS_LOGGED: u64 = 64;
 
-/// The count, each time it has doubled: a flood of connections must not become one of lines.
-fn thinned(count: u64) -> Option<u64> {
-    count.is_power_of_two().then_some(count)
+/// Whether a count has passed the next power of two: a flood of connections must not become one of lines.
+fn has_doubled(before: u64, now: u64) -> bool {
+    before.checked_ilog2() != now.checked_ilog2()
 }
 
 /// Reasons for refusals that are counted separately.
@@ -114,18 +114,20 @@ impl Refusals {
         }
     }
 
-    pub(super) fn count(&self, pid: Option<u32>, reason: &str) {
-        self.traffic.refused.fetch_add(1, Relaxed);
-        let refused = {
+    /// Counts connections refused for the same reason.
+    pub(super) fn count(&self, pid: Option<u32>, reason: &str, connections: u64) {
+        self.traffic.refused.fetch_add(connections, Relaxed);
+        let (before, so_far) = {
             let mut counts = lock(&self.counts);
             // Some reasons have text of the peer: those beyond the bound are counted together.
             let is_known = counts.contains_key(reason) || counts.len() < MAX_REASONS;
             let reason = if is_known { reason } else { "" };
             let refused = counts.entry(reason.to_owned()).or_default();
-            *refused += 1;
-            *refused
+            let before = *refused;
+            *refused += connections;
+            (before, *refused)
         };
-        if let Some(so_far) = thinned(refused) {
+        if has_doubled(before, so_far) {
             let reason = format!("{reason}; {so_far} refused so far");
             self.log.note(Note::ConnectionRefused { pid, reason });
         }
@@ -190,7 +192,7 @@ impl Ingest {
         let pid = self.sessions.get(&oldest).and_then(|session| session.pid);
         let reason = "its process or user has its share of the connections: the oldest silent one was \
                       closed";
-        self.refusals.count(pid, reason);
+        self.refusals.count(pid, reason, 1);
         self.close(oldest, None);
         // One for one: a share that has become smaller costs nobody more than that.
         self.shares.connections.take_ignoring_shares(holder, 1)
@@ -229,7 +231,7 @@ impl Ingest {
                 let most = self.config.server.max_clients;
                 let reason =
                     format!("its process or user has its share of {most} clients (--max-clients)");
-                self.refusals.count(pid, &reason);
+                self.refusals.count(pid, &reason, 1);
             }
         }
         let session = self.sessions.get(&number);
@@ -288,9 +290,8 @@ impl Ingest {
     pub(super) fn count_closing(&mut self, pid: Option<u32>, reason: &str) {
         self.closed += 1;
         let is_early = self.closed <= CLOSINGS_LOGGED;
-        let so_far = is_early.then_some(self.closed);
-        if let Some(so_far) = so_far.or_else(|| thinned(self.closed)) {
-            let reason = format!("{reason}; {so_far} closed so far");
+        if is_early || has_doubled(self.closed - 1, self.closed) {
+            let reason = format!("{reason}; {} closed so far", self.closed);
             let note = Note::ConnectionClosed { pid, reason };
             self.config.log.note(note);
         }

@@ -642,6 +642,14 @@ fn a_server_with_few_descriptors_refuses_what_is_beyond_them_and_goes_on() {
         log().contains("share of the connections")
     });
     drop(many);
+    // Those of this process that still wait are accepted, and refused, before it has its share again.
+    wait_until("a reader is answered", || {
+        let answered = UnixStream::connect(&socket).and_then(|mut reader| {
+            reader.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+            reader.read_exact(&mut [0; 15])
+        });
+        answered.is_ok()
+    });
     let mut client = OldClient::connect(&socket, Generation::G4);
     client.send(&request(RequestKind::Alloc, 1, 4096, 0, 0x10));
     assert_eq!(client.totals(1).dram, 4096);

@@ -386,6 +386,8 @@ fn a_flood_of_descriptors_leaves_no_more_than_a_process_may_hand_over() {
     let server = TestServer::start(&[]);
     let folder = format!("/proc/{}/fd", server.pid());
     let open = || std::fs::read_dir(&folder).expect("it lives").count();
+    // It listens before it has started all its threads, and answers afterwards.
+    let _status = server.status();
     let before = open();
     let flight = Flight::start("floods", &server.socket());
     let during = open();

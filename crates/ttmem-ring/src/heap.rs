@@ -298,7 +298,7 @@ unsafe impl GlobalAlloc for Heap {
 #[inline]
 fn is_made_to_fail() -> bool {
     #[cfg(debug_assertions)]
-    return failing::counts_down();
+    return failing::fails();
     #[cfg(not(debug_assertions))]
     false
 }

@@ -62,13 +62,16 @@ fn any_request_may_be_the_first_that_fails() {
     for story in STORIES {
         let (plain, _nothing) = stand_in.play(story, &[]);
         let some: Vec<usize> = (0..6).map(|_each| 1 + random.below(REQUESTS)).collect();
-        let requests = if is_many {
-            (1..REQUESTS).collect()
+        let (requests, seeds) = if is_many {
+            ((1..REQUESTS).collect(), 200)
         } else {
-            some
+            (some, 1)
         };
-        for request in requests {
-            let failing = request.to_string();
+        let from_one_on = requests.iter().map(ToString::to_string);
+        // Each by itself.
+        let at_random =
+            (1..=seeds).flat_map(|seed| [3, 50].map(|one_in| format!("{seed}/{one_in}")));
+        for failing in from_one_on.chain(at_random) {
             let (tracked, said) = stand_in.play(
                 story,
                 &[
@@ -77,9 +80,9 @@ fn any_request_may_be_the_first_that_fails() {
                     ("TTMEM_TEST_FAILING_REQUEST", &failing),
                 ],
             );
-            assert_eq!(tracked, plain, "{story}, request {request}: {said}");
+            assert_eq!(tracked, plain, "{story}, request {failing}: {said}");
             let is_ours = said.lines().all(|line| line.starts_with("ttmem: "));
-            assert!(is_ours, "{story}, request {request}: {said}");
+            assert!(is_ours, "{story}, request {failing}: {said}");
             off += usize::from(said.contains("there is no memory left for it"));
         }
     }

@@ -156,17 +156,31 @@ fn failing_requests() -> Vec<usize> {
     (1..first).chain(more).collect()
 }
 
-/// Runs the program once for each request: that one and all after it fail.
+/// Requests that fail at random, each by itself: the value of the variable.
+fn random_failures() -> Vec<String> {
+    let seeds = if is_many() { 500 } else { 4 };
+    let seeds = 1..=seeds;
+    seeds
+        .flat_map(|seed| [2, 10, 100, 1000].map(|one_in| format!("{seed}/{one_in}")))
+        .collect()
+}
+
+/// Runs the program once for each request: that one and all after it fail; then with others that fail at random.
 fn at_every_request(path: &Path, linked: &str, socket: &Path) {
     let program = Program {
         path: path.to_owned(),
         socket: socket.to_owned(),
     };
-    for request in failing_requests() {
-        let failing = request.to_string();
+    let requests = failing_requests();
+    let from_one_on = requests
+        .iter()
+        .map(|request| (request.to_string(), *request < 25));
+    // Even one in a thousand of more requests than that.
+    let at_random = random_failures().into_iter().map(|failing| (failing, true));
+    for (failing, is_certain) in from_one_on.chain(at_random) {
         let variables = [("TTMEM_TEST_FAILING_REQUEST", failing.as_str())];
         let ended = program.run(&["free", "0", "10000", "1000000"], &variables);
-        let what = format!("{linked}, request {request}");
+        let what = format!("{linked}, request {failing}");
         assert_eq!(
             (ended.code, ended.signal),
             (Some(0), None),
@@ -174,8 +188,8 @@ fn at_every_request(path: &Path, linked: &str, socket: &Path) {
         );
         assert_lines(&ended, &what);
         let is_off = ended.stdout == ["off"];
-        // Builds for use have no failing requests.
-        let must_be = cfg!(debug_assertions) && request < 25;
+        // Release builds have no failing requests.
+        let must_be = cfg!(debug_assertions) && is_certain;
         assert!(is_off || !must_be, "{what}: {ended:?}");
     }
 }

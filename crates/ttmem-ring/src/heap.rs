@@ -194,8 +194,16 @@ impl Fallible {
 }
 
 fn thread_id() -> i32 {
+    // The system call: glibc has a function for it from 2.30 on, and packages are for 2.28.
     // SAFETY: takes no arguments and cannot fail.
-    unsafe { libc::gettid() }
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "thread ids are 32 bits wide"
+    )]
+    {
+        id as i32
+    }
 }
 
 /// A request that failed: what becomes of it depends on whose thread made it.

@@ -47,7 +47,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
 before a commit, before a change is merged, and for a release:
-  check                       seconds: format, lints, arrows, unit tests
+  check                       seconds: format, lints, arrows, house, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
   ci                          test, surroundings, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure

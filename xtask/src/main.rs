@@ -23,6 +23,7 @@ mod fleet;
 mod fuzz;
 mod gate;
 mod guide;
+mod house;
 mod install;
 mod loom;
 mod schemathesis;
@@ -46,7 +47,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
 before a commit, before a change is merged, and for a release:
-  check                       seconds: format, lints, arrows, unit tests
+  check                       seconds: format, lints, arrows, house, unit tests
   test                        minutes: every check; steps that cannot run here are skipped
   ci                          test, surroundings, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
@@ -68,6 +69,8 @@ single checks:
   gate [--bless]              instructions per event against the committed baselines; --bless writes them
   guide [PAGE...]             builds the guide, follows its links, runs every command in it and compares its
                               pictures; or runs and compares what the named pages have
+  house                       counts of duplicated judgements, codecs, mutators of the ledger and type names, with their
+                              places; fails above the ceilings in xtask/house.txt
   loom                        the lock-free code in every interleaving of its threads
   schemathesis [ARG...]       the read API of a running server against its own description; arguments go
                               to schemathesis
@@ -155,6 +158,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["gate"] => gate::run(gate::Mode::Compare),
         ["gate", "--bless"] => gate::run(gate::Mode::Bless),
         ["guide", pages @ ..] => guide::run(pages),
+        ["house"] => house::run(),
         ["worst", cases @ ..] => worst::run(cases),
         ["dist"] => dist::run(),
         ["dist-wheel"] => dist::check_wheel(),

@@ -6,8 +6,8 @@ use crate::command::{build_for_tests, cargo, program, root, run as run_command, 
 use crate::steps::Share::{Part, Whole};
 use crate::steps::{Judging, Skipping, Step, run_steps};
 use crate::{
-    arrows, bench, dist, examples, fleet, fuzz, gate, guide, loom, schemathesis, surroundings,
-    tool, ttnn, types, web, worst,
+    arrows, bench, dist, examples, fleet, fuzz, gate, guide, house, loom, schemathesis,
+    surroundings, tool, ttnn, types, web, worst,
 };
 use anyhow::{Context, bail};
 use std::fs;
@@ -49,6 +49,8 @@ const LINTS: Step = Step::new(
 );
 
 const ARROWS: Step = Step::new("arrows", Whole, "cargo xtask arrows", arrows::run);
+
+const HOUSE: Step = Step::new("house", Whole, "cargo xtask house", house::run);
 
 /// Every interpreter in all surroundings, and what waits for long: what `cargo nextest run` leaves out, and with CI=true may not.
 const WHOLE: (&str, &str) = ("TTMEM_TESTS_WHOLE", "1");
@@ -148,13 +150,14 @@ const BENCHES: Step = Step::new(
 );
 
 /// What a contributor runs before every commit.
-const CHECK: &[&Step] = &[&FORMAT, &LINTS, &ARROWS, &UNIT_TESTS];
+const CHECK: &[&Step] = &[&FORMAT, &LINTS, &ARROWS, &HOUSE, &UNIT_TESTS];
 
 /// The test command of README. Those that share the machine come longest first.
 const TEST: &[&Step] = &[
     &FORMAT,
     &LINTS,
     &ARROWS,
+    &HOUSE,
     &TESTS,
     &WHEEL,
     &TTNN,

@@ -33,6 +33,10 @@ const TURN: usize = 64;
 /// Threads that accept: more than attackers that a machine survives for other reasons.
 const THREADS: usize = 4;
 
+/// The niceness of these threads, where the server may have it: the kernel's queue fills while they wait for a
+/// processor. What a storm costs them is a small part of what it costs the processes that make it.
+const DOOR_NICENESS: i32 = -10;
+
 /// With fewer connections that may wait, one thread does.
 const MANY_WAITING: usize = 64;
 
@@ -155,6 +159,8 @@ impl Doorkeeper {
     }
 
     fn run(&self, epoll: &OwnedFd, stop: &PipeReader) {
+        // Without it a storm from every processor finds the queue full now and then.
+        let _refused = rustix::process::setpriority_process(None, DOOR_NICENESS);
         let mut ready = Vec::with_capacity(1 + self.listeners.len());
         loop {
             match epoll::wait(epoll, spare_capacity(&mut ready), None) {

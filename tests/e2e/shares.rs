@@ -322,7 +322,6 @@ fn one_users_processes_leave_places_for_other_users() {
 }
 
 #[test]
-#[ignore = "a quarter of the connections finds the kernel's queue full: the threads that accept wait for a processor (ADR 46)"]
 fn connection_storms_of_another_user_refuse_nobody() {
     if !nix::unistd::geteuid().is_root() {
         assert_ne!(

@@ -11,7 +11,7 @@ const DRAM_BASE: u64 = 1_048_640;
 
 /// A scenario of the program's own, to be played with changes.
 fn scenario(name: &str) -> String {
-    let folder = source("crates/ttmem-sim/scenarios");
+    let folder = source("state/model/scenarios");
     fs::read_to_string(folder.join(name).with_extension("toml")).expect("a scenario")
 }
 

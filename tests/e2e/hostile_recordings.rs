@@ -1,6 +1,6 @@
 //! Recordings that claim more than they have: no reader uses more memory than their stored bytes allow.
 //!
-//! What they cost is counted where they are read (`ttmem-record/src/fuzz.rs`); here whole commands are looked at.
+//! What they cost is counted where they are read (`state/record/src/fuzz.rs`); here whole commands are looked at.
 
 use crate::support::server::{Killed, TestServer, ttmem};
 use std::fs::{self, Permissions};

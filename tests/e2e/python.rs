@@ -4,7 +4,7 @@
 //! kept: each interpreter runs the tests in all three surroundings. The inner loop has the newest interpreter and the two
 //! surroundings that differ most; `cargo xtask test` has all.
 
-#[path = "../../bind/ttmem-pystack/tests/found/mod.rs"]
+#[path = "../../capture/pystack/tests/found/mod.rs"]
 pub(crate) mod found;
 
 use crate::support::c_program::built;
@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// Runs the package's tests in every interpreter, in these surroundings.
 fn pass_in_every_interpreter(tests: &str, surroundings: &[(&str, &str)]) {
-    let python = source("python");
+    let python = source("show/python");
     let folder = tempfile::tempdir().expect("a folder");
     for (version, program) in found::interpreters() {
         let output = Command::new(program)

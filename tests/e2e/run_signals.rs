@@ -27,7 +27,7 @@ const SIGNALS: [Signal; 8] = [
 
 const TIMES: u32 = 50;
 
-/// The process that makes sure that a group received a signal (`crates/ttmem/src/run/witness.rs`).
+/// The process that makes sure that a group received a signal (`show/ttmem/src/run/witness.rs`).
 const WITNESS: &str = "signal-witness";
 
 /// Receipts of a signal by a process of the group.

@@ -24,6 +24,7 @@ use std::process::Stdio;
 /// A crate whose bench `instructions` is held against its `benches/instructions.txt`.
 struct Subject {
     package: &'static str,
+    folder: &'static str,
     events: u64,
 }
 
@@ -31,11 +32,13 @@ const SUBJECTS: &[Subject] = &[
     // Several cycles of every workload, in a few seconds.
     Subject {
         package: "ttmem-ledger",
+        folder: "state/ledger",
         events: 200_000,
     },
     // What fits into a ring: under valgrind threads take turns, and none must wait for another.
     Subject {
         package: "ttmem-client",
+        folder: "capture/client",
         events: 4000,
     },
 ];
@@ -71,7 +74,7 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
 }
 
 fn run_subject(subject: &Subject, mode: Mode) -> anyhow::Result<()> {
-    let file = format!("crates/{}/benches/instructions.txt", subject.package);
+    let file = format!("{}/benches/instructions.txt", subject.folder);
     let binary = build(subject.package, "instructions")?;
     let names = read(&mut program(&binary))?;
     let names: Vec<&str> = names.lines().collect();

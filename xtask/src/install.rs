@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where everything that is installed comes from.
-const SOURCE: &str = "bind/ttmem-capi";
+const SOURCE: &str = "capture/capi";
 
 const HEADERS: &[&str] = &["ttmem.h", "ttmem_allocation_client.hpp"];
 

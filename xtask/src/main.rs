@@ -105,7 +105,7 @@ other:
                               target/notebook; one of them goes into docs/pictures
   ttnn-shell                  a shell in which `python` has the real ttnn with one chip that is not there, to try the
                               programs of the guide
-  web                         builds the page into web/dist, which the server embeds when it is built next; needs
+  web                         builds the page into show/web/dist, which the server embeds when it is built next; needs
                               Node.js
 ";
 

@@ -167,7 +167,7 @@ pub(crate) fn run_packaged(wheel: &Path, mut pip: Command) -> anyhow::Result<()>
 /// Where there is no Python for ttnn, [`CannotRun`].
 pub(crate) fn variables(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let mut harness = program(target_dir().join("debug/ttmem-ttnn"));
-    harness.arg("variables").arg(root().join("python"));
+    harness.arg("variables").arg(root().join("show/python"));
     let output = harness.arg(folder).stdin(Stdio::null()).output();
     let output = output.context("cannot start ttmem-ttnn")?;
     provisioned(&output)?;

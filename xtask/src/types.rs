@@ -7,11 +7,11 @@ use crate::environment::Environment;
 const OLDEST: &str = "3.10";
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let requirements = root().join("python/tests/requirements.txt");
+    let requirements = root().join("show/python/tests/requirements.txt");
     let mut mypy = Environment::provide("python", &requirements)?.program("mypy");
     mypy.args(["--strict", "--python-version", OLDEST])
         .arg("--cache-dir")
         .arg(target_dir().join("xtask/mypy"))
-        .args(["python/ttmem", "python/tests/typed_use.py"]);
-    run_command(mypy.env("MYPYPATH", root().join("python")))
+        .args(["show/python/ttmem", "show/python/tests/typed_use.py"]);
+    run_command(mypy.env("MYPYPATH", root().join("show/python")))
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask web` and `web-test`: the page, built into `web/dist`, and tried in a browser.
+//! `cargo xtask web` and `web-test`: the page, built into `show/web/dist`, and tried in a browser.
 //!
-//! The server embeds what is in `web/dist` when it is built; without it everything else is the same.
+//! The server embeds what is in `show/web/dist` when it is built; without it everything else is the same.
 
 use crate::command::{build_for_tests, program, read, root, run as run_command, target_dir};
 use crate::{CannotRun, tool};
@@ -17,7 +17,7 @@ const NODE: (u32, u32) = (20, 19);
 const PICTURES: &str = "page";
 
 pub(crate) fn folder() -> PathBuf {
-    root().join("web")
+    root().join("show/web")
 }
 
 /// What the page is built of, besides what is installed: files and folders.
@@ -27,7 +27,7 @@ const SOURCES: [&str; 6] = [
     "package-lock.json",
     "tsconfig.json",
     "vite.config.ts",
-    "../crates/ttmem-tui/src/glossary.rs",
+    "../tui/src/glossary.rs",
 ];
 
 /// Installs what the page is built with, exactly as locked, and builds it, unless what is there was built of the same:

@@ -78,7 +78,7 @@ impl Workshop {
 
     fn compile(&self, source: &str, linked: Linked, options: &[&str]) -> PathBuf {
         let sources = source_of("tests/surroundings");
-        let headers = source_of("bind/ttmem-capi/include");
+        let headers = source_of("capture/capi/include");
         let is_cpp = source.ends_with(".cpp");
         let (compiler, standard) = if is_cpp {
             ("c++", "-std=c++17")

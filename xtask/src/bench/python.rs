@@ -17,7 +17,7 @@ pub(super) fn run(words: &[&str]) -> anyhow::Result<()> {
     let folder = target_dir().join("xtask/bench-python");
     fs::create_dir_all(&folder)?;
     let standin = StandIn::build(&folder)?;
-    let package = root().join("python");
+    let package = root().join("show/python");
     let environment = Environment::provide("python", &package.join("tests/requirements.txt"))?;
     let paths = std::env::join_paths([&package, &root().join(StandIn::TTNN)])?;
     let mut bench = environment.program("python");

@@ -22,7 +22,7 @@ const LARGEST: u64 = 20 << 20;
 pub(super) fn make(dist: &Dist) -> anyhow::Result<PathBuf> {
     let tree = Tree::new(target_dir().join("xtask/wheel"))?;
     let info = format!("ttmem-{VERSION}.dist-info");
-    let package = root().join("python/ttmem");
+    let package = root().join("show/python/ttmem");
     tree.put_folder(&package, "ttmem", &|path| {
         !path.ends_with("__pycache__") && !path.ends_with("lib")
     })?;
@@ -35,7 +35,7 @@ pub(super) fn make(dist: &Dist) -> anyhow::Result<PathBuf> {
     let metadata = format!("{info}/METADATA");
     tree.fill_in("wheel/METADATA.in", &metadata, &[("MANUAL", &manual)])?;
     tree.fill_in("wheel/WHEEL.in", &format!("{info}/WHEEL"), &[("TAG", TAG)])?;
-    let entry_points = root().join("python/entry_points.txt");
+    let entry_points = root().join("show/python/entry_points.txt");
     if entry_points.exists() {
         tree.put(&entry_points, &format!("{info}/entry_points.txt"), PLAIN)?;
     }

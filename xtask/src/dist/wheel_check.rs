@@ -34,7 +34,7 @@ ttnn.close_device(device)
 ";
 
 /// What the tests of the package need, in exact versions.
-const REQUIREMENTS: &str = "python/tests/requirements.txt";
+const REQUIREMENTS: &str = "show/python/tests/requirements.txt";
 
 pub(super) fn run(dist: &Dist, wheel: &Path) -> anyhow::Result<()> {
     check_tag(dist, wheel)?;

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-const BASELINES: &str = "bind/ttmem-attach/benches/instructions.txt";
+const BASELINES: &str = "capture/attach/benches/instructions.txt";
 
 /// Runs of a workload: more than there are between two looks at the allocator's statistics.
 const RUNS: u64 = 2000;
@@ -58,7 +58,7 @@ impl Calls {
         ]))?;
         let folder = target_dir().join("ttmem-attach-bench");
         fs::create_dir_all(&folder).context("no folder for the stand-ins")?;
-        let sources = root().join("bind/ttmem-attach/benches");
+        let sources = root().join("capture/attach/benches");
         let runtime = folder.join("libtt_metal.so");
         let calls = folder.join("calls");
         // Calls inside of the runtime's library must be such as a preloaded one can catch.

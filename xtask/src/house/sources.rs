@@ -93,12 +93,12 @@ fn part(path: &str) -> Part {
     let is_in = |names: &[&str]| parent.split('/').any(|name| names.contains(&name));
     let stem = name.split('.').next().unwrap_or_default();
     let is_test_file = matches!(stem.rsplit('_').next(), Some("test" | "tests"));
-    let is_bench = ["-bench/", "/src/bench/", "/src/bench.rs"];
-    if is_test_file || is_in(&["test", "tests", "testing", "fuzz", "examples"]) {
+    let is_bench = ["tests/bench/", "/src/bench/", "/src/bench.rs"];
+    if is_bench.iter().any(|part| path.contains(part)) {
+        Part::Other
+    } else if is_test_file || is_in(&["test", "tests", "testing", "fuzz", "examples"]) {
         Part::Tests
-    } else if is_bench.iter().any(|part| path.contains(part))
-        || is_in(&["xtask", "benches", "ttmem-sim", "ttmem-model", "model"])
-    {
+    } else if is_in(&["xtask", "benches", "model"]) {
         Part::Other
     } else {
         Part::Product

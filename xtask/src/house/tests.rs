@@ -18,7 +18,7 @@ fn only_a_copy_in_a_second_file_counts() {
         Source::new("tui/src/a.rs", rust),
         Source::new("web/src/b.ts", "\nconst fit = `× ${banks}`"),
         Source::new("web/tests/b.test.ts", "expect(`× ${banks}`)"),
-        Source::new("ttmem-bench/src/c.rs", rust),
+        Source::new("tests/bench/src/c.rs", rust),
     ];
     let found = copies::find(copies, 2, &sources);
     assert_eq!(names(&found), ["fit"]);

@@ -1,24 +1,21 @@
-//! `cargo xtask arrows`: the dependencies between crates point one way.
+//! `cargo xtask arrows`: the dependencies between crates follow the order of the folders.
 //!
-//! The table below is the architecture; what `cargo tree` says is held against
-//! it. A crate that is in no row of the table fails the check, so that a new one
-//! cannot slip past; a row whose crate does not exist (yet) is no fault. Only
-//! what is linked counts: dev- and build-dependencies and procedural macros are
-//! left out.
+//! The tables below are the architecture, compared with what `cargo tree` prints. A crate in a folder
+//! that is in no row fails the check, so that a new folder cannot slip past. Only linked crates count:
+//! dev- and build-dependencies and procedural macros are left out.
 
-use crate::command::{cargo, read};
+use crate::command::{cargo, read, root};
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a crate may use of the workspace.
+/// A folder of crates, which may use all crates of other folders, and never reach some.
 #[derive(Clone, Copy, Debug)]
-enum Own {
-    Any,
-    Only(&'static [&'static str]),
+struct Folder {
+    name: &'static str,
+    uses: &'static [&'static str],
+    /// Crates of the registry, crates of the workspace by their paths, or whole folders.
+    never: &'static [&'static str],
 }
-
-/// A row of the table: a crate, what it may use of the workspace, what it must never reach.
-type Rule = (&'static str, Own, &'static [&'static str]);
 
 /// Linked into other people's processes: no async runtime, no serde, no logging framework.
 const NOT_IN_A_USERS_PROCESS: &[&str] = &[
@@ -31,86 +28,78 @@ const NOT_IN_A_USERS_PROCESS: &[&str] = &[
     "anyhow",
 ];
 
-/// Shows what the read API says: knows neither the server nor what feeds it.
-const NOT_IN_A_VIEWER: &[&str] = &["ttmem-server", "ttmem-client", "ttmem-ring"];
+/// In the order of the arrows: a crate may only use folders above its own.
+const FOLDERS: &[Folder] = &[
+    Folder {
+        name: "core",
+        uses: &[],
+        never: NOT_IN_A_USERS_PROCESS,
+    },
+    Folder {
+        name: "capture",
+        uses: &["core"],
+        never: NOT_IN_A_USERS_PROCESS,
+    },
+    Folder {
+        name: "state",
+        uses: &["core"],
+        never: &["tokio"],
+    },
+    Folder {
+        name: "report",
+        uses: &["core", "state"],
+        never: &["tokio"],
+    },
+    Folder {
+        name: "serve",
+        uses: &["core", "capture", "state", "report"],
+        never: &["capture/client", "capture/attach", "capture/capi"],
+    },
+    Folder {
+        name: "show",
+        uses: &["core", "capture", "state", "report", "serve"],
+        never: &["tests"],
+    },
+    Folder {
+        name: "tests",
+        uses: &["core", "capture", "state", "report"],
+        never: &[],
+    },
+    Folder {
+        name: "xtask",
+        uses: &[],
+        never: &[],
+    },
+];
 
-const RULES: &[Rule] = {
-    use Own::{Any, Only};
-    const CLIENT: &[&str] = &["ttmem-event", "ttmem-account", "ttmem-ring", "ttmem-client"];
-    &[
-        ("ttmem-event", Only(&[]), NOT_IN_A_USERS_PROCESS),
-        (
-            "ttmem-account",
-            Only(&["ttmem-event"]),
-            NOT_IN_A_USERS_PROCESS,
-        ),
-        ("ttmem-ring", Only(&["ttmem-event"]), NOT_IN_A_USERS_PROCESS),
-        (
-            "ttmem-client",
-            Only(&["ttmem-event", "ttmem-account", "ttmem-ring"]),
-            NOT_IN_A_USERS_PROCESS,
-        ),
-        ("ttmem-capi", Only(CLIENT), NOT_IN_A_USERS_PROCESS),
-        ("ttmem-pystack", Only(&[]), NOT_IN_A_USERS_PROCESS),
-        (
-            "ttmem-attach",
-            Only(&[
-                "ttmem-event",
-                "ttmem-account",
-                "ttmem-ring",
-                "ttmem-client",
-                "ttmem-pystack",
-            ]),
-            NOT_IN_A_USERS_PROCESS,
-        ),
-        ("ttmem-sim", Only(&["ttmem-event"]), &[]),
-        ("ttmem-ledger", Only(&["ttmem-event", "ttmem-account"]), &[]),
-        (
-            "ttmem-record",
-            Only(&["ttmem-event", "ttmem-account", "ttmem-ledger"]),
-            &[],
-        ),
-        ("ttmem-api", Only(&[]), &[]),
-        ("ttmem-host", Only(&["ttmem-event"]), NOT_IN_A_VIEWER),
-        ("ttmem-explain", Only(&["ttmem-api"]), NOT_IN_A_VIEWER),
-        (
-            "ttmem-server",
-            Only(&[
-                "ttmem-event",
-                "ttmem-account",
-                "ttmem-ring",
-                "ttmem-ledger",
-                "ttmem-record",
-                "ttmem-api",
-                "ttmem-explain",
-                "ttmem-host",
-            ]),
-            &[],
-        ),
-        ("ttmem-tui", Only(&["ttmem-api"]), NOT_IN_A_VIEWER),
-        ("ttmem", Any, &[]),
-        (
-            "ttmem-bench",
-            Only(&[
-                "ttmem-event",
-                "ttmem-account",
-                "ttmem-ring",
-                "ttmem-client",
-                "ttmem-api",
-                "ttmem-ledger",
-                "ttmem-record",
-                "ttmem-sim",
-                "ttmem-host",
-            ]),
-            &[],
-        ),
-        ("ttmem-ttnn", Only(&["ttmem-event"]), &[]),
-        ("xtask", Only(&[]), &[]),
-    ]
-};
+/// The crates of its own folder that a crate may use.
+const WITHIN: &[(&str, &[&str])] = &[
+    ("core/account", &["core/event"]),
+    ("capture/client", &["capture/ring"]),
+    ("capture/capi", &["capture/client", "capture/ring"]),
+    (
+        "capture/attach",
+        &["capture/client", "capture/pystack", "capture/ring"],
+    ),
+    ("state/record", &["state/ledger"]),
+    ("report/explain", &["report/api"]),
+    ("show/ttmem", &["show/tui"]),
+];
 
-/// Holds every crate of the workspace against the table.
+/// What single crates must not reach although others of their folder may.
+const NARROWER: &[(&str, &[&str])] = &[
+    // Read CPython's memory and nothing else.
+    ("capture/pystack", &["core"]),
+    // Types of documents that every viewer links.
+    ("report/api", &["core", "state"]),
+    ("report/explain", &["core", "state"]),
+    // Shows documents: knows neither the server nor what feeds it.
+    ("show/tui", &["core", "capture", "state", "serve"]),
+];
+
+/// Compares every crate of the workspace with the tables.
 pub(crate) fn run() -> anyhow::Result<()> {
+    let workspace = root().display().to_string();
     let mut graphs = Vec::new();
     for name in members()? {
         let words = [
@@ -121,27 +110,25 @@ pub(crate) fn run() -> anyhow::Result<()> {
             "depth",
         ];
         let tree = read(&mut cargo(words.into_iter().chain(["--package", &name])))?;
-        graphs.push(Graph::parse(&tree).with_context(|| format!("the tree of {name}"))?);
+        graphs
+            .push(Graph::parse(&tree, &workspace).with_context(|| format!("the tree of {name}"))?);
     }
-    let faults = faults(RULES, &graphs);
+    let faults = faults(&RULES, &graphs);
     if !faults.is_empty() {
         bail!("dependencies that must not be:\n  {}", faults.join("\n  "));
     }
     let own: BTreeSet<&str> = graphs.iter().map(|graph| graph.root.as_str()).collect();
     for graph in &graphs {
         let reached = graph.paths();
-        let used: Vec<&str> = reached
-            .keys()
-            .copied()
-            .filter(|name| own.contains(name))
-            .collect();
+        let used = reached.keys().copied().filter(|name| own.contains(name));
+        let used: Vec<&str> = used.collect();
         let others = reached.len() - used.len();
         let used = if used.is_empty() {
             "-".to_owned()
         } else {
             used.join(", ")
         };
-        println!("{:<14} uses {used} and {others} others", graph.root);
+        println!("{:<16} uses {used} and {others} others", graph.root);
     }
     println!("{} crates, every arrow points the right way", graphs.len());
     Ok(())
@@ -159,6 +146,16 @@ fn members() -> anyhow::Result<Vec<String>> {
     Ok(members)
 }
 
+/// A crate by its path below the workspace, or by its name.
+fn crate_name<'a>(line: &'a str, workspace: &str) -> &'a str {
+    let path = line.split_once(" (").map(|(_name, rest)| rest);
+    let path = path.and_then(|rest| rest.strip_prefix(workspace)?.strip_prefix('/'));
+    match path.and_then(|path| path.split_once(')')) {
+        Some((path, _rest)) => path,
+        None => line.split_whitespace().next().unwrap_or_default(),
+    }
+}
+
 /// What a crate is linked with.
 #[derive(Debug, Default)]
 struct Graph {
@@ -167,15 +164,15 @@ struct Graph {
 }
 
 impl Graph {
-    /// Reads the output of `cargo tree --prefix depth`: a depth and a name on every line.
-    fn parse(tree: &str) -> anyhow::Result<Self> {
+    /// Reads the output of `cargo tree --prefix depth`: a depth and a crate on every line, those of the workspace with their paths.
+    fn parse(tree: &str, workspace: &str) -> anyhow::Result<Self> {
         let mut graph = Self::default();
         let mut above: Vec<&str> = Vec::new();
         for line in tree.lines().filter(|line| !line.is_empty()) {
             let digits = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
             let (depth, rest) = line.split_at(digits);
             let depth: usize = depth.parse().with_context(|| format!("no depth: {line}"))?;
-            let name = rest.split_whitespace().next().unwrap_or_default();
+            let name = crate_name(rest, workspace);
             if name.is_empty() || depth > above.len() {
                 bail!("not a line of a tree: {line}");
             }
@@ -215,30 +212,63 @@ impl Graph {
     }
 }
 
-/// Everything that the table does not allow.
-fn faults(rules: &[Rule], graphs: &[Graph]) -> Vec<String> {
+/// The tables.
+struct Rules {
+    folders: &'static [Folder],
+    within: &'static [(&'static str, &'static [&'static str])],
+    narrower: &'static [(&'static str, &'static [&'static str])],
+}
+
+const RULES: Rules = Rules {
+    folders: FOLDERS,
+    within: WITHIN,
+    narrower: NARROWER,
+};
+
+impl Rules {
+    /// Whether a crate in this folder may be linked with a crate of the workspace.
+    fn allow(&self, folder: &Folder, root: &str, name: &str) -> bool {
+        let other = folder_of(name);
+        if other == folder.name {
+            let own = self.within.iter().find(|(user, _used)| *user == root);
+            return own.is_some_and(|(_user, used)| used.contains(&name));
+        }
+        folder.uses.contains(&other)
+    }
+
+    /// Whether a crate must not reach another, of the workspace or not.
+    fn forbid(&self, folder: &Folder, root: &str, name: &str) -> bool {
+        let narrower = self.narrower.iter().find(|(user, _never)| *user == root);
+        let narrower = narrower.map_or(&[][..], |(_user, never)| never);
+        let mut never = folder.never.iter().chain(narrower);
+        never.any(|never| *never == name || *never == folder_of(name))
+    }
+}
+
+/// The folder of a crate of the workspace, which is named by its path.
+fn folder_of(name: &str) -> &str {
+    name.split('/').next().unwrap_or(name)
+}
+
+/// Everything that the tables do not allow.
+fn faults(rules: &Rules, graphs: &[Graph]) -> Vec<String> {
     let own: BTreeSet<&str> = graphs.iter().map(|graph| graph.root.as_str()).collect();
     let mut faults = Vec::new();
     for graph in graphs {
         let root = graph.root.as_str();
-        let rule = rules.iter().find(|(name, _own, _forbidden)| *name == root);
-        let Some((_name, may_use, forbidden)) = rule else {
-            faults.push(format!(
-                "{root} is in no row of the table in xtask/src/arrows.rs"
-            ));
+        let folder = rules
+            .folders
+            .iter()
+            .find(|folder| folder.name == folder_of(root));
+        let Some(folder) = folder else {
+            faults.push(format!("{root} is in no folder of xtask/src/arrows.rs"));
             continue;
         };
         for (name, path) in graph.paths() {
-            let is_allowed = match may_use {
-                Own::Any => true,
-                Own::Only(allowed) => !own.contains(name) || allowed.contains(&name),
-            };
-            if !is_allowed || forbidden.contains(&name) {
+            let is_allowed = !own.contains(name) || rules.allow(folder, root, name);
+            if !is_allowed || rules.forbid(folder, root, name) {
                 let path = path.join(" -> ");
-                faults.push(format!(
-                    "{root} must not reach {name}: {path}\n    \
-                     (see `cargo tree -e normal -p {root} -i {name}`)"
-                ));
+                faults.push(format!("{root} must not reach {name}: {path}"));
             }
         }
     }

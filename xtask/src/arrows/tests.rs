@@ -2,69 +2,95 @@
 
 use super::*;
 
-const TABLE: &[Rule] = &[
-    ("base", Own::Only(&[]), &["tokio"]),
-    ("book", Own::Only(&["base"]), &[]),
-    ("view", Own::Only(&["base"]), &["book"]),
-    ("app", Own::Any, &[]),
-    ("not-yet-there", Own::Only(&[]), &[]),
-];
+const fn folder(
+    name: &'static str,
+    uses: &'static [&'static str],
+    never: &'static [&'static str],
+) -> Folder {
+    Folder { name, uses, never }
+}
+
+const TABLE: Rules = Rules {
+    folders: &[
+        folder("low", &[], &["tokio"]),
+        folder("middle", &["low"], &[]),
+        folder("high", &["low", "middle"], &[]),
+    ],
+    within: &[("low/book", &["low/base"])],
+    narrower: &[("high/view", &["middle"])],
+};
 
 fn graphs(trees: &[&str]) -> Vec<Graph> {
-    let parse = |tree: &&str| Graph::parse(tree).unwrap();
+    let parse = |tree: &&str| Graph::parse(tree, "/x y").unwrap();
     trees.iter().map(parse).collect()
 }
 
-const BASE: &str = "0base v0.1.0 (/x/base)\n1thiserror v2.0.1\n";
-const BOOK: &str = "0book v0.1.0 (/x/book)\n1base v0.1.0 (/x/base)\n2thiserror v2.0.1\n";
+/// What is wrong with a crate beside crates that are as they should be.
+fn faults_of(tree: &str) -> Vec<String> {
+    faults(&TABLE, &graphs(&[BASE, BOOK, SHELF, tree]))
+}
+
+const BASE: &str = "0base v0.1.0 (/x y/low/base)\n1thiserror v2.0.1\n";
+const BOOK: &str =
+    "0book v0.1.0 (/x y/low/book)\n1base v0.1.0 (/x y/low/base)\n2thiserror v2.0.1\n";
+const SHELF: &str = "0shelf v0.1.0 (/x y/middle/shelf)\n1base v0.1.0 (/x y/low/base) (*)\n";
 
 #[test]
-fn a_workspace_that_follows_the_table_has_no_fault() {
-    let app = "0app v0.1.0\n1book v0.1.0\n2base v0.1.0\n1tokio v1.0.0\n1base v0.1.0 (*)\n";
-    assert_eq!(faults(TABLE, &graphs(&[BASE, BOOK, app])), [""; 0]);
+fn allowed_arrows_are_no_fault() {
+    let app = "0app v0.1.0 (/x y/high/app)\n1book v0.1.0 (/x y/low/book)\n2base v0.1.0 (/x y/low/base)\n\
+               1tokio v1.0.0\n1shelf v0.1.0 (/x y/middle/shelf)\n2base v0.1.0 (/x y/low/base) (*)\n";
+    assert_eq!(faults_of(app), [""; 0]);
 }
 
 #[test]
-fn an_arrow_turned_round_is_named() {
-    let turned = "0base v0.1.0\n1book v0.1.0\n2thiserror v2.0.1\n";
-    let book = "0book v0.1.0\n1thiserror v2.0.1\n";
-    let faults = faults(TABLE, &graphs(&[turned, book]));
+fn arrow_to_a_later_folder_is_named() {
+    let turned = "0turned v0.1.0 (/x y/low/turned)\n1shelf v0.1.0 (/x y/middle/shelf)\n";
+    assert_eq!(
+        faults_of(turned),
+        ["low/turned must not reach middle/shelf: low/turned -> middle/shelf"]
+    );
+}
+
+#[test]
+fn arrow_within_a_folder_needs_a_row() {
+    let other = "0other v0.1.0 (/x y/low/other)\n1book v0.1.0 (/x y/low/book)\n";
+    assert_eq!(
+        faults_of(other),
+        ["low/other must not reach low/book: low/other -> low/book"]
+    );
+}
+
+#[test]
+fn registry_crate_is_found_through_others() {
+    let net = "0n v0.1.0 (/x y/low/n)\n1bytes v1.0.0\n1net v1.0.0\n2mio v1.0.0\n3tokio v1.0.0\n";
+    assert_eq!(
+        faults_of(net),
+        ["low/n must not reach tokio: low/n -> net -> mio -> tokio"]
+    );
+}
+
+#[test]
+fn narrower_rule_of_a_crate_holds_for_what_it_reaches() {
+    let view = "0view v0.1.0 (/x y/high/view)\n1app v0.1.0\n2shelf v0.1.0 (/x y/middle/shelf)\n";
+    assert_eq!(
+        faults_of(view),
+        ["high/view must not reach middle/shelf: high/view -> app -> middle/shelf"]
+    );
+}
+
+#[test]
+fn crate_in_an_unknown_folder_is_a_fault() {
+    let newcomer = "0newcomer v0.1.0 (/x y/attic/newcomer)\n";
+    let faults = faults_of(newcomer);
     assert_eq!(faults.len(), 1);
     assert!(
-        faults[0].starts_with("base must not reach book: base -> book\n"),
+        faults[0].contains("attic/newcomer is in no folder"),
         "{faults:?}"
     );
 }
 
 #[test]
-fn a_crate_from_outside_is_found_through_any_number_of_others() {
-    let base = "0base v0.1.0\n1bytes v1.0.0\n1net v1.0.0\n2mio v1.0.0\n3tokio v1.0.0\n";
-    let faults = faults(TABLE, &graphs(&[base]));
-    assert_eq!(faults.len(), 1);
-    assert!(
-        faults[0].contains("base must not reach tokio: base -> net -> mio -> tokio\n"),
-        "{faults:?}"
-    );
-}
-
-#[test]
-fn a_crate_that_is_allowed_nothing_is_told_of_what_an_allowed_one_brings() {
-    // `view` may use `base`, but not what `base` must not use either.
-    let view = "0view v0.1.0\n1base v0.1.0\n2book v0.1.0\n";
-    let faults = faults(TABLE, &graphs(&[BASE, BOOK, view]));
-    assert_eq!(faults.len(), 1);
-    assert!(faults[0].contains("view -> base -> book"), "{faults:?}");
-}
-
-#[test]
-fn a_crate_without_a_row_is_a_fault() {
-    let faults = faults(TABLE, &graphs(&[BASE, "0newcomer v0.1.0 (/x/newcomer)\n"]));
-    assert_eq!(faults.len(), 1);
-    assert!(faults[0].contains("newcomer is in no row"), "{faults:?}");
-}
-
-#[test]
-fn text_that_is_no_tree_is_refused() {
+fn text_that_is_not_a_tree_is_refused() {
     for text in [
         "",
         "base v0.1.0\n",
@@ -72,22 +98,31 @@ fn text_that_is_no_tree_is_refused() {
         "1base v1\n",
         "0\n",
     ] {
-        assert!(Graph::parse(text).is_err(), "{text:?}");
+        assert!(Graph::parse(text, "/x").is_err(), "{text:?}");
     }
 }
 
 #[test]
-fn every_name_in_the_table_has_a_row() {
-    let rows: BTreeSet<&str> = RULES.iter().map(|(name, _own, _forbidden)| *name).collect();
-    assert_eq!(rows.len(), RULES.len(), "a crate has two rows");
-    for (name, own, _forbidden) in RULES {
-        if let Own::Only(allowed) = own {
-            for other in *allowed {
-                assert!(
-                    rows.contains(other),
-                    "{name} may use {other}, which has no row"
-                );
-            }
+fn folders_only_use_folders_above_them() {
+    for (place, folder) in FOLDERS.iter().enumerate() {
+        for used in folder.uses {
+            let above = FOLDERS[..place].iter();
+            assert!(
+                above.into_iter().any(|above| above.name == *used),
+                "{} uses {used}",
+                folder.name
+            );
         }
+    }
+}
+
+#[test]
+fn rows_of_single_crates_name_crates_that_exist() {
+    let names = WITHIN
+        .iter()
+        .flat_map(|(user, used)| used.iter().chain([user]));
+    let names = names.chain(NARROWER.iter().map(|(user, _never)| user));
+    for name in names {
+        assert!(root().join(name).join("Cargo.toml").is_file(), "{name}");
     }
 }

@@ -6,4 +6,4 @@
 compile_error!("build the fuzz targets with the flags in fuzz/README.md");
 
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| ttmem_host::fuzz::check_region(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| ttmem_machine::fuzz::check_region(input));

@@ -7,9 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 use ttmem_api::is_deceptive;
-use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
-use ttmem_host::shm::Bytes;
-use ttmem_host::tree::{Tree, wormholes};
+use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
+use ttmem_machine::shm::Bytes;
+use ttmem_machine::tree::{Tree, wormholes};
 
 fn doctor(arguments: &[&str], root: Option<&Path>) -> Output {
     let mut command = ttmem();

@@ -4,9 +4,9 @@ use super::support::client::{Client, allocation};
 use super::support::server::TestServer;
 use super::support::wait_until;
 use serde_json::{Value, json};
-use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
-use ttmem_host::shm::Bytes;
-use ttmem_host::tree::{Card, Tree, wormholes};
+use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
+use ttmem_machine::shm::Bytes;
+use ttmem_machine::tree::{Card, Tree, wormholes};
 
 const MIB: u64 = 1 << 20;
 const CHIP: u64 = 0xA000_0000_0000_0000;

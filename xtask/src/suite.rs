@@ -207,7 +207,7 @@ const SOAK: &[&Step] = &[
         Part,
         "ten million changed files of TT-Metal's counters",
         || {
-            let words = ["test", "-p", "ttmem-host", "--lib", "--", "--nocapture"];
+            let words = ["test", "-p", "ttmem-machine", "--lib", "--", "--nocapture"];
             let mut test = cargo(words);
             test.arg("changed_files_are_read_or_refused");
             run_command(test.env("TTMEM_TESTS_REGIONS", "10000000"))

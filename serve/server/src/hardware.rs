@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ttmem_event::catalogue::{BankedRegion, BoardKind, ChipAttachment, DeviceOptions};
 use ttmem_event::legacy::DeviceInfo;
 use ttmem_event::{Class, CoreSet};
-use ttmem_host::Chip;
 use ttmem_ledger::{Capacity, ComputeL1, DeviceFacts};
+use ttmem_machine::Chip;
 
 #[derive(Clone, Debug)]
 pub(crate) struct KnownDevice {

@@ -28,7 +28,7 @@ use std::time::SystemTime;
 use ttmem_api::{RecordingSource, Timestamp};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
-use ttmem_host::Roots;
+use ttmem_machine::Roots;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartServerError {

@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use ttmem_event::catalogue::BoardKind;
-use ttmem_host::{NotASelector, Selector};
+use ttmem_machine::{NotASelector, Selector};
 
 /// Every variable of ours and what it stands for, for `--help` and the manual.
 const VARIABLES: &[(&str, &str)] = &[

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use ttmem_api::ApiClient;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
-use ttmem_host::Roots;
+use ttmem_machine::Roots;
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{
     HttpConfig, LogConfig, RecordConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig,

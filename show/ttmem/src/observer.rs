@@ -12,7 +12,7 @@ use ttmem_event::{
     BufferId, CoreSet, CoresId, DeviceDefinition, DeviceId, EventKind, MeshDefinition, MeshId,
     ProgramId, TextId,
 };
-use ttmem_sim::hooks::Hooks;
+use ttmem_model::hooks::Hooks;
 
 /// Events after which a scenario waits for the server.
 ///

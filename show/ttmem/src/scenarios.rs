@@ -11,9 +11,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use ttmem_event::catalogue::BoardKind;
-use ttmem_sim::runtime::FailureKind;
-use ttmem_sim::scenario::script::{Action, Step};
-use ttmem_sim::scenario::{BuiltIn, Scenario};
+use ttmem_model::runtime::FailureKind;
+use ttmem_model::scenario::script::{Action, Step};
+use ttmem_model::scenario::{BuiltIn, Scenario};
 
 /// What is played when nothing else is asked for.
 pub(crate) const DEFAULT: &str = "transformer-8b";

@@ -6,9 +6,9 @@
 #![expect(clippy::print_stdout, reason = "what it prints is what it is for")]
 
 use std::io::Read as _;
-use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
-use ttmem_host::shm::Bytes;
-use ttmem_host::tree::{Tree, wormholes};
+use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
+use ttmem_machine::shm::Bytes;
+use ttmem_machine::tree::{Tree, wormholes};
 
 const MIB: u64 = 1 << 20;
 const CHIPS: [u64; 2] = [0xA000_0000_0000_0000, 0xA000_0000_0000_0001];

@@ -23,9 +23,9 @@ use ttmem_event::{
     EventKind, Layout, MeshDefinition, MeshId, ProgramId, Source, TextId,
 };
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
+use ttmem_model::hooks::Hooks;
+use ttmem_model::scenario::{Pace, Play, Scenario, StepDone, play};
 use ttmem_record::{Batch, Input, Player, Recording, Writer, WriterOptions};
-use ttmem_sim::hooks::Hooks;
-use ttmem_sim::scenario::{Pace, Play, Scenario, StepDone, play};
 
 /// What `ttmem demo` plays unless it is told otherwise.
 const SCENARIO: &str = "transformer-8b";

@@ -188,7 +188,7 @@ fn mask_from(first: u32, count: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_sim::board::{mesh_order, whole_mesh};
+    use ttmem_model::board::{mesh_order, whole_mesh};
 
     #[test]
     fn places_follow_the_mesh() {

@@ -69,7 +69,7 @@ fn link(one: u32, one_channel: u16, other: u32, other_channel: u16) -> Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_sim::board::linked_channels;
+    use ttmem_model::board::linked_channels;
 
     #[test]
     fn the_ends_are_the_linked_channels_of_the_runtime_model() {

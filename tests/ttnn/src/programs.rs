@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::descriptor::cluster_descriptor;
     use std::path::Path;
-    use ttmem_sim::board::whole_mesh;
+    use ttmem_model::board::whole_mesh;
 
     #[test]
     fn boards_are_opened_whole_and_can_be_described() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use ttmem_api::{DeviceNames, HexId, Telemetry, UpstreamBytes, UpstreamLimit};
-use ttmem_host::shm::{Bytes, LIMITS};
-use ttmem_host::{Chip, Device, Reading, Unread};
+use ttmem_machine::shm::{Bytes, LIMITS};
+use ttmem_machine::{Chip, Device, Reading, Unread};
 
 pub(super) fn names(chip: &Chip) -> DeviceNames {
     DeviceNames {
@@ -98,7 +98,7 @@ pub(super) fn bytes(bytes: &Bytes) -> UpstreamBytes {
 }
 
 pub(super) fn limits() -> Vec<UpstreamLimit> {
-    let limit = |limit: &ttmem_host::shm::Limit| UpstreamLimit {
+    let limit = |limit: &ttmem_machine::shm::Limit| UpstreamLimit {
         code: limit.code.to_owned(),
         text: limit.text.to_owned(),
     };

@@ -16,9 +16,9 @@ use ttmem_api::{
     UpstreamBytes, UpstreamDifference, UsedDevice, size_text,
 };
 use ttmem_event::Class;
-use ttmem_host::shm::{Content, LeftOut, SOURCE, SharedMemory};
-use ttmem_host::{Liveness, Person, Selector, Unread};
 use ttmem_ledger::{Audience, ProcessView, View};
+use ttmem_machine::shm::{Content, LeftOut, SOURCE, SharedMemory};
+use ttmem_machine::{Liveness, Person, Selector, Unread};
 
 /// More processes than devices are ever shared by; the machine's own limits are higher.
 const MAX_USERS: usize = 4096;
@@ -495,7 +495,7 @@ impl Meeting<'_> {
     /// The processes of one file.
     fn counted(
         &mut self,
-        sample: &ttmem_host::Sample,
+        sample: &ttmem_machine::Sample,
         (file, content): (&SharedMemory, &Content),
         device: Option<usize>,
     ) -> Met {

@@ -4,9 +4,9 @@
 //! decide; a logical id decides where it is counted over all chips, and is ambiguous otherwise.
 
 use std::collections::{HashMap, HashSet};
-use ttmem_host::shm::SharedMemory;
-use ttmem_host::{Chip, Liveness, Sample};
 use ttmem_ledger::{Device, DeviceKey, View};
+use ttmem_machine::shm::SharedMemory;
+use ttmem_machine::{Chip, Liveness, Sample};
 
 /// By what a file was found to be a device's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

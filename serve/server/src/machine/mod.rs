@@ -18,8 +18,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_api::Timestamp;
-use ttmem_host::{Roots, Sample, Watch};
 use ttmem_ledger::{Ledger, Limits};
+use ttmem_machine::{Roots, Sample, Watch};
 
 /// How often the machine is looked at while somebody reads.
 const WATCHED: Duration = Duration::from_secs(1);
@@ -158,7 +158,7 @@ impl Drop for Looker {
 pub(crate) fn first_look(
     roots: &Roots,
     figures: &MachineFigures,
-) -> (Watch, Vec<ttmem_host::Chip>) {
+) -> (Watch, Vec<ttmem_machine::Chip>) {
     let mut watch = Watch::new(roots.clone());
     let chips = figures.look(&mut watch).sample.chips.clone();
     (watch, chips)

@@ -39,8 +39,8 @@ use ttmem_api::routes::{
     READY, RECORD, RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
-use ttmem_host::Selector;
 use ttmem_ledger::{Audience, Device, Geometry, View};
+use ttmem_machine::Selector;
 
 /// Of several devices, so many are named.
 const MAX_NUMBERS: usize = 32;

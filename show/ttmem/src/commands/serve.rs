@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use ttmem_api::Token;
 use ttmem_event::legacy::BufferTypeNumbering;
-use ttmem_host::Roots;
+use ttmem_machine::Roots;
 use ttmem_server::log::{LogFileOptions, LogFormat, LogOptions, LogTarget};
 use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
 use ttmem_server::{

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use ttmem_api::ApiClient;
 use ttmem_client::Tracker;
 use ttmem_event::catalogue::BoardKind;
-use ttmem_sim::scenario::{Outcome, Pace, Play, StepDone, play};
+use ttmem_model::scenario::{Outcome, Pace, Play, StepDone, play};
 
 /// Sleeps that are shorter than this are put together: waking up costs more than they are worth.
 const SHORTEST_NAP: Duration = Duration::from_millis(20);

@@ -3,8 +3,8 @@
 use crate::scenarios;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ttmem_event::{ClashKind, EventKind};
-use ttmem_sim::runtime::FailureKind;
-use ttmem_sim::scenario::StepDone;
+use ttmem_model::runtime::FailureKind;
+use ttmem_model::scenario::StepDone;
 use ttmem_tui::format::bytes;
 
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use ttmem_api::{CacheCounts, GrowingGroup, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
-use ttmem_sim::runtime::FailureKind;
+use ttmem_model::runtime::FailureKind;
 
 /// The name of the first figure that is compared.
 const EVENTS: &str = "events";

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::PersistError;
 use ttmem_api::{ApiClient, ClassUsage, Device, Process, Snapshot, size_text};
-use ttmem_host::{Bdf, Machine, Reader, Reading, Roots};
+use ttmem_machine::{Bdf, Machine, Reader, Reading, Roots};
 use ttmem_tui::text::paragraph;
 
 /// The folder in the archive, so that unpacking it makes no mess.

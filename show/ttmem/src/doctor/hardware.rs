@@ -1,7 +1,7 @@
 //! Cards, driver, nodes, huge pages and the IOMMU.
 
 use super::{Check, State};
-use ttmem_host::{Device, Iommu, Machine, Reading, Unread};
+use ttmem_machine::{Device, Iommu, Machine, Reading, Unread};
 
 /// From this version on the driver tells who has a device open.
 const TELLS_HOLDERS: (u32, u32) = (2, 5);

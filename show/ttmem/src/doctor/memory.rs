@@ -4,8 +4,8 @@ use super::{Check, State};
 use crate::run::quoted;
 use std::path::Path;
 use ttmem_api::size_text;
-use ttmem_host::shm::{LeftOut, ReadRegionError, RefuseRegion, SharedMemory};
-use ttmem_host::{Machine, Reading, Sample, Unread};
+use ttmem_machine::shm::{LeftOut, ReadRegionError, RefuseRegion, SharedMemory};
+use ttmem_machine::{Machine, Reading, Sample, Unread};
 
 /// With less than this no file of upstream's fits.
 const LEAST_FREE_BYTES: u64 = 64 << 10;

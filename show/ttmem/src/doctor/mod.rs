@@ -25,7 +25,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use ttmem_api::{Device, DeviceNames, HexId, Telemetry, Upstream, escape_json};
-use ttmem_host::{Machine, Reader, Roots, Sample, Watch};
+use ttmem_machine::{Machine, Reader, Roots, Sample, Watch};
 use ttmem_server::describe_machine;
 
 /// How a check ended, the worst last.

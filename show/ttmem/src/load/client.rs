@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use ttmem_client::{Config, Tracker};
 use ttmem_event::Source;
-use ttmem_sim::jit::KernelCache;
-use ttmem_sim::scenario::{Pace, Play, StepDone, play_again};
+use ttmem_model::jit::KernelCache;
+use ttmem_model::scenario::{Pace, Play, StepDone, play_again};
 
 /// How long a client that has to end early waits for the server.
 const EARLY_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);

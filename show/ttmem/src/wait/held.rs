@@ -2,7 +2,7 @@
 
 use super::process::{Running, Watched};
 use ttmem_api::{Device, Process, ProcessDevice, ProcessState, Snapshot, size_text};
-use ttmem_host::{
+use ttmem_machine::{
     Chip, Holder, Reader, Reading, Roots, Selector, Unread, holders, open_files, ordinals,
 };
 
@@ -152,7 +152,7 @@ fn by_open_files(
     held: &mut Held,
     ordinals: &[u32],
     untold: &[u32],
-    found: Reading<ttmem_host::OpenFiles>,
+    found: Reading<ttmem_machine::OpenFiles>,
 ) {
     match found {
         Ok(found) => {

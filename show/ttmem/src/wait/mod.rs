@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
-use ttmem_host::{Chip, Processes, Reader, Roots, Selector, Unread, chips, devices, ordinals};
+use ttmem_machine::{Chip, Processes, Reader, Roots, Selector, Unread, chips, devices, ordinals};
 use ttmem_tui::format::counted;
 
 /// How often the driver and the server are asked.

@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use ttmem_api::{Process, ProcessState, Snapshot};
-use ttmem_host::{Processes, Reader, Roots, Unread};
+use ttmem_machine::{Processes, Reader, Roots, Unread};
 
 /// How far apart the same start may seem: the boot time has whole seconds.
 const SLACK_NANOS: u64 = 2_000_000_000;

@@ -11,8 +11,8 @@ use ttmem_ledger::program::{Program, ProgramOnDevice};
 use ttmem_ledger::{
     AccountFacts, BufferRow, Device, Ledger, Limits, ProcessIdentity, Totals, View,
 };
-use ttmem_sim::hooks::{Entry, Hooks, Journal};
-use ttmem_sim::runtime::{Runtime, RuntimeOptions};
+use ttmem_model::hooks::{Entry, Hooks, Journal};
+use ttmem_model::runtime::{Runtime, RuntimeOptions};
 
 /// A ledger that follows a journal.
 #[derive(Debug)]

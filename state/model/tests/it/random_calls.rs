@@ -8,9 +8,9 @@ use crate::account::Account;
 use proptest::prelude::*;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CacheResult, Class, CoreRange, CoreType};
-use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::program::{CbPlace, CbSpec, CoreRanges, KernelSpec, Program};
-use ttmem_sim::runtime::{
+use ttmem_model::buffer::BufferSpec;
+use ttmem_model::program::{CbPlace, CbSpec, CoreRanges, KernelSpec, Program};
+use ttmem_model::runtime::{
     Buffer, DeviceRange, Mesh, Run, Runtime, RuntimeOptions, SubDevice, Target, Trace, Workload,
 };
 
@@ -395,7 +395,7 @@ proptest! {
             options.trace_region_size = 300_000;
         }
         let mut session = Session::new(options);
-        let (rows, columns) = ttmem_sim::board::whole_mesh(BOARDS[board]);
+        let (rows, columns) = ttmem_model::board::whole_mesh(BOARDS[board]);
         session.perform(&Act::Open { rows, columns });
         for act in &acts {
             session.perform(act);

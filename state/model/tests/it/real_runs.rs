@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CbKind, EventKind, MeshId};
-use ttmem_sim::runtime::{Mesh, RuntimeOptions, Target};
-use ttmem_sim::tensor::TensorSpec;
-use ttmem_sim::ttnn::{Call, Tensor, Ttnn};
+use ttmem_model::runtime::{Mesh, RuntimeOptions, Target};
+use ttmem_model::tensor::TensorSpec;
+use ttmem_model::ttnn::{Call, Tensor, Ttnn};
 
 use self::script::{Action, Cb, Placed, Script, Step, View};
 use crate::account::Account;

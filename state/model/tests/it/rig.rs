@@ -3,9 +3,9 @@
 use crate::account::Account;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CacheResult, Class, CoreRange, EventKind};
-use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::program::{CbPlace, CbSpec, CoreRanges, KernelSpec, Program};
-use ttmem_sim::runtime::{
+use ttmem_model::buffer::BufferSpec;
+use ttmem_model::program::{CbPlace, CbSpec, CoreRanges, KernelSpec, Program};
+use ttmem_model::runtime::{
     Buffer, DeviceRange, Mesh, Run, Runtime, RuntimeError, RuntimeOptions, Workload,
 };
 

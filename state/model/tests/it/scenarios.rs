@@ -4,9 +4,9 @@ use crate::account::Account;
 use std::ops::ControlFlow;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{Class, Definition, EventKind, TextId};
-use ttmem_sim::hooks::{Entry, Journal};
-use ttmem_sim::runtime::FailureKind;
-use ttmem_sim::scenario::{FullSpeed, Outcome, Pace, Play, Scenario, StepDone, play};
+use ttmem_model::hooks::{Entry, Journal};
+use ttmem_model::runtime::FailureKind;
+use ttmem_model::scenario::{FullSpeed, Outcome, Pace, Play, Scenario, StepDone, play};
 
 const SEEDS: [u64; 3] = [0, 1, 0x5eed];
 

@@ -3,20 +3,20 @@
 use crate::account::Account;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CoreType, KernelKind};
-use ttmem_sim::runtime::RuntimeOptions;
+use ttmem_model::runtime::RuntimeOptions;
 
 #[test]
 fn every_board_opens_all_its_chips_and_leaves_nothing_behind() {
     for board in BoardKind::ALL {
         let mut account = Account::new();
         let mut runtime = account.runtime(RuntimeOptions::of(board));
-        let (rows, columns) = ttmem_sim::board::whole_mesh(board);
+        let (rows, columns) = ttmem_model::board::whole_mesh(board);
         let mesh = runtime
             .open_mesh(rows, columns)
             .expect("the whole board is a mesh");
         assert_eq!(
             runtime.mesh_chips(mesh),
-            ttmem_sim::board::mesh_order(board)
+            ttmem_model::board::mesh_order(board)
         );
         for chip in 0..board.chip_count() {
             assert!(

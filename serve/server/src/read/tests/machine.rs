@@ -5,10 +5,10 @@ use super::*;
 use crate::hardware::devices_of_chips;
 use std::time::{Duration, Instant};
 use ttmem_api::{Device, DeviceUser, HexId, Snapshot};
-use ttmem_host::fuzz::{WrittenRegion, WrittenSlot};
-use ttmem_host::shm::{Bytes, LeftOut, ProcessFigures, SharedMemory};
-use ttmem_host::tree::{Card, Tree, blackholes, galaxy, wormholes};
-use ttmem_host::{Liveness, Reader, Sample, Watch};
+use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
+use ttmem_machine::shm::{Bytes, LeftOut, ProcessFigures, SharedMemory};
+use ttmem_machine::tree::{Card, Tree, blackholes, galaxy, wormholes};
+use ttmem_machine::{Liveness, Reader, Sample, Watch};
 
 const MIB: u64 = 1 << 20;
 
@@ -640,7 +640,7 @@ fn a_file_by_a_loose_number_does_not_replace_one_by_the_chips_own() {
 #[test]
 fn a_file_that_could_not_be_read_is_not_said_to_be_added_up() {
     let mut sample = two_files_of_a_chip();
-    file_of(&mut sample, ASIC).content = Err(ttmem_host::shm::ReadRegionError::Denied);
+    file_of(&mut sample, ASIC).content = Err(ttmem_machine::shm::ReadRegionError::Denied);
     let seen = snapshot(knowing(&sample), sample);
     let upstream = seen.devices[0].upstream.as_ref().unwrap();
     assert_eq!(upstream.bytes.unwrap().dram, 3);

@@ -4,8 +4,8 @@ use crate::rig::{Rig, add_reader, count, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{Class, CoreType, EventKind};
 use ttmem_ledger::CacheCounters;
-use ttmem_sim::program::CoreRanges;
-use ttmem_sim::runtime::RuntimeOptions;
+use ttmem_model::program::CoreRanges;
+use ttmem_model::runtime::RuntimeOptions;
 
 /// An n300 dispatches on Ethernet cores, which have 67 KiB for the prefetcher's cache.
 fn small_prefetcher() -> Rig {

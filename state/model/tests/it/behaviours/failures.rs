@@ -2,8 +2,8 @@
 
 use crate::rig::{L1_BASE, Rig, TILE, add_cb, add_reader, count, fill_matmul, grid};
 use ttmem_event::{CacheResult, ClashKind, Class, EventKind};
-use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::runtime::{FailureKind, RuntimeError, Workload};
+use ttmem_model::buffer::BufferSpec;
+use ttmem_model::runtime::{FailureKind, RuntimeError, Workload};
 
 fn fails(rig: &mut Rig, workload: Workload) -> RuntimeError {
     let ran = rig.try_run(workload, CacheResult::Miss);

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, TILE, count, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CacheResult, Class};
-use ttmem_sim::runtime::{RuntimeError, RuntimeOptions};
+use ttmem_model::runtime::{RuntimeError, RuntimeOptions};
 
 #[test]
 fn buffers_that_live_when_their_mesh_closes_are_leak_candidates() {

@@ -3,8 +3,8 @@
 use crate::rig::{MATMUL_CBS, MATMUL_TEXT, Rig, TILE, count, fill_matmul, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{Class, CoreType, KernelKind};
-use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::runtime::{DeviceRange, RuntimeOptions};
+use ttmem_model::buffer::BufferSpec;
+use ttmem_model::runtime::{DeviceRange, RuntimeOptions};
 
 #[test]
 fn a_mesh_buffer_is_one_allocation_at_one_address_on_every_chip() {

@@ -2,7 +2,7 @@
 
 use crate::rig::{L1_BASE, Rig, TILE, add_cb, add_global_cb, add_reader, count, grid};
 use ttmem_event::{CacheResult, CbKind, Class};
-use ttmem_sim::program::{CbPlace, StorageKind, StorageSpec};
+use ttmem_model::program::{CbPlace, StorageKind, StorageSpec};
 
 #[test]
 fn a_global_circular_buffer_that_moves_is_told_and_the_layout_stays() {

@@ -2,9 +2,9 @@
 
 use crate::rig::{L1_BASE, Rig, TILE, add_cb, grid};
 use ttmem_event::{CacheResult, Class, CoreRange, CoreType};
-use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::program::CoreRanges;
-use ttmem_sim::runtime::{FailureKind, RuntimeError, SubDevice};
+use ttmem_model::buffer::BufferSpec;
+use ttmem_model::program::CoreRanges;
+use ttmem_model::runtime::{FailureKind, RuntimeError, SubDevice};
 
 const LOCAL: u64 = 64 * 1024;
 

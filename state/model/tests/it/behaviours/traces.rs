@@ -3,7 +3,7 @@
 use crate::rig::{Rig, count, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CacheResult, Class, CoreType, Direction, EventKind};
-use ttmem_sim::runtime::{FailureKind, RuntimeError, RuntimeOptions, Trace, Workload};
+use ttmem_model::runtime::{FailureKind, RuntimeError, RuntimeOptions, Trace, Workload};
 
 fn with_region(bytes: u64) -> Rig {
     let options = RuntimeOptions {

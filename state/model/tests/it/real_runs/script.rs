@@ -21,7 +21,7 @@
 
 use ttmem_event::catalogue::Grid;
 use ttmem_event::{Class, CoreRange, Layout};
-use ttmem_sim::tensor::{DataType, Shard, Sharding, TensorSpec, TileLayout};
+use ttmem_model::tensor::{DataType, Shard, Sharding, TensorSpec, TileLayout};
 
 #[derive(Debug)]
 pub(super) struct Script {

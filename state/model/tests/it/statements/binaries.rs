@@ -4,7 +4,7 @@ use crate::account::Account;
 use crate::rig::{MATMUL_CBS, MATMUL_TEXT, Rig, add_reader, count, grid};
 use ttmem_event::catalogue::{BoardKind, DispatchCores};
 use ttmem_event::{BinaryStatus, Class, CoreType, Direction, DispatchPath, EventKind, KernelKind};
-use ttmem_sim::runtime::RuntimeOptions;
+use ttmem_model::runtime::RuntimeOptions;
 
 /// Pages of 2,048 bytes for each binary of a matmul: reader, writer, three for compute.
 const PACKED_MATMUL: u64 = 5 * 4_096;

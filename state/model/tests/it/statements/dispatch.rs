@@ -5,9 +5,9 @@ use crate::rig::{
 };
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{Class, CoreType, DispatchPath, EventKind, KernelKind};
-use ttmem_sim::buffer::BufferSpec;
-use ttmem_sim::program::KernelSpec;
-use ttmem_sim::runtime::{DeviceRange, RuntimeOptions, Target};
+use ttmem_model::buffer::BufferSpec;
+use ttmem_model::program::KernelSpec;
+use ttmem_model::runtime::{DeviceRange, RuntimeOptions, Target};
 
 #[test]
 fn kernels_are_tracked_when_their_program_is_first_dispatched() {

@@ -5,8 +5,8 @@ use crate::rig::{
     fill_matmul, grid, steps,
 };
 use ttmem_event::{CbKind, Class, EventKind, KernelKind};
-use ttmem_sim::program::ConfigLayout;
-use ttmem_sim::runtime::DeviceRange;
+use ttmem_model::program::ConfigLayout;
+use ttmem_model::runtime::DeviceRange;
 
 #[test]
 fn under_fast_dispatch_circular_buffers_and_kernels_appear_beside_buffers() {

@@ -3,7 +3,7 @@
 use crate::rig::{L1_BASE, MATMUL_CBS, Rig, TILE, add_cb, add_global_cb, count, fill_matmul, grid};
 use ttmem_event::{CbKind, EventKind};
 use ttmem_ledger::program::Cb;
-use ttmem_sim::runtime::DeviceRange;
+use ttmem_model::runtime::DeviceRange;
 
 const CHIPS: [u32; 4] = [0, 1, 2, 3];
 

@@ -3,8 +3,8 @@
 use crate::rig::{MATMUL_TEXT, Rig, add_reader, count, ethernet, grid};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::{CacheResult, CoreSet, CoreType, EventKind, KernelKind};
-use ttmem_sim::program::KernelSpec;
-use ttmem_sim::runtime::{FailureKind, RuntimeOptions};
+use ttmem_model::program::KernelSpec;
+use ttmem_model::runtime::{FailureKind, RuntimeOptions};
 
 #[test]
 fn usage_is_the_bytes_on_a_core_times_the_cores() {

@@ -23,7 +23,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 use ttmem_ledger::Holder;
 
@@ -69,6 +69,7 @@ pub(super) struct UnixConnection {
 pub(super) struct Door {
     pub(super) arrivals: Receiver<Arrival>,
     told: Sender<Told>,
+    doorkeeper: Arc<Doorkeeper>,
     /// Each ends when its pipe is closed.
     _threads: Vec<OwnedThread<PipeWriter>>,
 }
@@ -100,6 +101,7 @@ impl Door {
             told,
             refusals,
             last_session: AtomicU64::new(0),
+            turns: RwLock::new(()),
         });
         let start = |_number| {
             let (stop, stop_sender) = io::pipe()?;
@@ -113,8 +115,14 @@ impl Door {
         Ok(Self {
             arrivals,
             told: teller,
+            doorkeeper,
             _threads: threads?,
         })
+    }
+
+    /// Whether every connection that was made before this call is known: taken from `arrivals`, or refused.
+    pub(super) fn is_idle(&self) -> bool {
+        self.doorkeeper.is_idle() && self.arrivals.is_empty()
     }
 }
 
@@ -133,6 +141,7 @@ impl Door {
     }
 }
 
+#[derive(Debug)]
 struct Doorkeeper {
     listeners: Vec<UnixListener>,
     /// Connections accepted in a turn.
@@ -143,6 +152,8 @@ struct Doorkeeper {
     told: Receiver<Told>,
     refusals: Refusals,
     last_session: AtomicU64,
+    /// Held by each thread from before it accepts connections until it has handed them over.
+    turns: RwLock<()>,
 }
 
 impl Doorkeeper {
@@ -156,6 +167,18 @@ impl Doorkeeper {
             epoll::add(&epoll, listener, EventData::new_u64(index), flags)?;
         }
         Ok(epoll)
+    }
+
+    /// Whether no connection waits in a queue of the kernel or is in the hands of a thread.
+    fn is_idle(&self) -> bool {
+        let mut queues: Vec<PollFd<'_>> = self
+            .listeners
+            .iter()
+            .map(|listener| PollFd::new(listener, PollFlags::IN))
+            .collect();
+        // In this order: what leaves a queue is in a turn until it has arrived.
+        matches!(poll(&mut queues, Some(&Timespec::default())), Ok(0))
+            && self.turns.try_write().is_ok()
     }
 
     fn run(&self, epoll: &OwnedFd, stop: &PipeReader) {
@@ -191,6 +214,7 @@ impl Doorkeeper {
         let Some(listener) = self.listeners.get(index) else {
             return Ok(());
         };
+        let _turn = self.turns.read().unwrap_or_else(PoisonError::into_inner);
         let mut accepted = Vec::new();
         let result = self.accept_turn(listener, &mut accepted);
         let mut refused = Vec::new();

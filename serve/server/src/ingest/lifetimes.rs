@@ -5,7 +5,9 @@ use super::entrance::PROCESS_UNITS;
 use super::poll::Token;
 use super::processes::ProcessKey;
 use super::session::{Protocol, ReadOutcome, Session};
-use super::{Closed, EARLY_END, EXEC_CHECKS, Ingest, READ_BYTES, Timer};
+use super::{
+    Closed, EARLY_END, EXEC_CHECKS, Ingest, READ_BYTES, Timer, UNACCEPTED, UNACCEPTED_CHECK,
+};
 use crate::clock::unix_nanos;
 use crate::ledger_thread::{Command, Lane, ProcessCommand, ProcessNumber, SessionNumber};
 use crate::peer::{self, Peer};
@@ -331,12 +333,13 @@ impl Ingest {
         let connections = entry.connections();
         let state = match connections {
             0 if !entry.pidfd.as_ref().is_some_and(peer::is_alive) => {
+                let now = Instant::now();
                 let unread = self.take_unread(process);
                 if unread.is_empty() {
-                    return self.depart(process, Departure::Ended);
+                    return self.end_process(process, now);
                 }
                 // The last of them leads here again, and none is left then.
-                return self.drain_all(unread, Instant::now());
+                return self.drain_all(unread, now);
             }
             0 => ProcessState::Detached,
             _some => ProcessState::Live,
@@ -388,7 +391,30 @@ impl Ingest {
         self.take_unread(process);
         let sessions = self.sessions_of(process);
         self.drain_all(sessions, now);
-        self.depart(process, Departure::Ended);
+        self.end_process(process, now);
+    }
+
+    /// Releases what a dead process held, once all that it sent is read.
+    ///
+    /// Connections of an old client that were never read are told apart by its pid alone: one that is accepted after its
+    /// process was let go would be another process.
+    fn end_process(&mut self, process: ProcessNumber, now: Instant) {
+        let Some(entry) = self.processes.get_mut(process) else {
+            return;
+        };
+        let since = *entry.dead_since.get_or_insert(now);
+        let may_have_more = entry.key.instance().is_none()
+            && entry.key.pid().is_some()
+            && now.duration_since(since) < UNACCEPTED
+            && !self.door.is_idle();
+        if !may_have_more {
+            return self.depart(process, Departure::Ended);
+        }
+        if let Some(pidfd) = &entry.pidfd {
+            // It is readable from now on, and nothing new is learned from it.
+            let _removed = self.poller.remove(pidfd);
+        }
+        self.set_timer(now + UNACCEPTED_CHECK, Timer::Unaccepted(process));
     }
 
     fn drain_all(&mut self, sessions: Vec<SessionNumber>, now: Instant) {

@@ -71,6 +71,13 @@ const EXEC_CHECKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_se
 /// it runs: a client that lives is back after two seconds at most.
 const EARLY_END: Duration = Duration::from_secs(5);
 
+/// How long a dead old client may stay listed while connections wait to be accepted: some may be its own. In a storm
+/// they always do.
+const UNACCEPTED: Duration = Duration::from_secs(1);
+
+/// How often it is looked for them.
+const UNACCEPTED_CHECK: Duration = Duration::from_millis(1);
+
 /// How long accepting must not have failed before a shortage is over.
 const ACCEPT_FAILURES_OVER: Duration = Duration::from_secs(10);
 
@@ -165,6 +172,8 @@ enum Timer {
     Stall(SessionNumber),
     ExecCheck(ProcessNumber),
     EarlyEnd(ProcessNumber),
+    /// A dead process may have connections that were not accepted yet.
+    Unaccepted(ProcessNumber),
 }
 
 /// Who is read from: a process as the kernel shows it, or a connection where it shows none.
@@ -288,6 +297,7 @@ impl Ingest {
                 Timer::Stall(number) => self.check_for_stall(number, now),
                 Timer::ExecCheck(process) => self.check_for_exec(process),
                 Timer::EarlyEnd(process) => self.check_early_end(process),
+                Timer::Unaccepted(process) => self.process_died(process, now),
             }
         }
     }

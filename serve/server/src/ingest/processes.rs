@@ -12,6 +12,7 @@ use crate::peer::{Peer, ProgramImage};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 use ttmem_ledger::Holder;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +76,8 @@ pub(super) struct ProcessEntry {
     pub(super) image: Option<ProgramImage>,
     /// Whether its connection had ended before anybody looked which program it runs.
     pub(super) ended_early: bool,
+    /// Since when it is known to be dead, while connections that it made may still wait to be accepted.
+    pub(super) dead_since: Option<Instant>,
     pub(super) progress: ClientProgress,
     /// What a client recorded, for when it can no longer send it.
     pub(super) memory: HandedMemory,
@@ -123,6 +126,7 @@ impl Processes {
             pidfd: peer.pidfd,
             image: peer.image,
             ended_early: false,
+            dead_since: None,
             progress: ClientProgress::default(),
             memory: HandedMemory::default(),
         };

@@ -162,7 +162,7 @@ impl Session {
             return installed;
         }
         let root = self.programs.ancestors().nth(3);
-        root.unwrap_or(&self.programs).join("python")
+        root.unwrap_or(&self.programs).join("show/python")
     }
 }
 

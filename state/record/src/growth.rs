@@ -138,7 +138,7 @@ impl Growth {
                     + bytes_of(&resync.definitions)
             }
             Input::Define { definitions, .. } => bytes_of(definitions),
-            Input::Depart { process, .. } => {
+            Input::Depart { process, .. } if ledger.identity(*process).is_some() => {
                 let (rows, _placed) = ledger.rows_of(*process);
                 LEFT_BEHIND_BYTES + 256 * rows
             }
@@ -146,6 +146,7 @@ impl Growth {
                 16 << 10
             }
             Input::Apply(_)
+            | Input::Depart { .. }
             | Input::SetState { .. }
             | Input::Refuse { .. }
             | Input::MarkIncomplete { .. }
@@ -177,7 +178,8 @@ impl Growth {
         let units = now.work.saturating_sub(before.work);
         turn.spend(INPUT_WORK + units)?;
         if matches!(input, Input::Resync { .. } | Input::Depart { .. }) {
-            return self.measure(ledger, turn);
+            // All that they may add was drawn before. To measure after each looks at every process each time.
+            return Ok(());
         }
         let pages = now.pages.saturating_sub(before.pages);
         let more = match input {

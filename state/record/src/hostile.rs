@@ -9,12 +9,14 @@ use crate::columns;
 use crate::format::{BlockHeader, BlockKind, FileHeader, TRAILER_BYTES, Trailer};
 use crate::input::Input;
 use std::sync::Arc;
+use ttmem_account::Account;
 use ttmem_event::catalogue::Arch;
+use ttmem_event::wire::Clock;
 use ttmem_event::{
     CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, MeshDefinition, MeshId, MeshKind,
     Source, TextId,
 };
-use ttmem_ledger::{Departure, Ledger, ProcessIdentity};
+use ttmem_ledger::{Departure, Ledger, ProcessIdentity, Resync};
 
 /// Bytes of one step: what it does, two bytes of how often, and one of its own.
 const STEP_BYTES: usize = 4;
@@ -105,7 +107,7 @@ impl Maker {
             4 => self.events(process, count, |number| number),
             5 => self.events(process, count, |_number| 1),
             6 => self.repeat(count, |number| Input::Depart {
-                process: u32::try_from(number % 256).unwrap_or(0),
+                process: u32::try_from(number % (256 << (own % 8))).unwrap_or(0),
                 departure: Departure::Ended,
                 time: number,
             }),
@@ -141,7 +143,13 @@ impl Maker {
                 let definitions = vec![definition_of_cores(own); count as usize];
                 self.put(&define(process, definitions));
             }
-            _rest => self.repeat(count, |_number| Input::BeginResync { process }),
+            _rest if own.is_multiple_of(2) => {
+                self.repeat(count, |_number| Input::BeginResync { process });
+            }
+            _rest => self.repeat(count, |number| Input::Resync {
+                process: u32::try_from(number % 256).unwrap_or(0),
+                resync: Arc::new(empty_resync()),
+            }),
         }
     }
 
@@ -296,6 +304,19 @@ fn define(process: u32, definitions: Vec<Definition>) -> Input {
     Input::Define {
         process,
         definitions: Arc::new(definitions),
+    }
+}
+
+/// A process sends that it holds nothing.
+fn empty_resync() -> Resync {
+    let mut state = Vec::new();
+    Account::new(false).save(&mut state);
+    Resync {
+        definitions: Vec::new(),
+        state,
+        clock: Clock::UNIX_NANOS,
+        lost_events: 0,
+        elided_events: 0,
     }
 }
 

@@ -183,7 +183,11 @@ impl Doorkeeper {
 
     fn run(&self, epoll: &OwnedFd, stop: &PipeReader) {
         // Without it a storm from every processor finds the queue full now and then.
-        let _refused = rustix::process::setpriority_process(None, DOOR_NICENESS);
+        let is_above = rustix::process::getpriority_process(None)
+            .is_ok_and(|niceness| niceness <= DOOR_NICENESS);
+        if !is_above {
+            let _refused = rustix::process::setpriority_process(None, DOOR_NICENESS);
+        }
         let mut ready = Vec::with_capacity(1 + self.listeners.len());
         loop {
             match epoll::wait(epoll, spare_capacity(&mut ready), None) {

@@ -61,6 +61,8 @@ pub struct Device {
     pub(crate) charged: Option<Holder>,
     /// Which of them its facts are from.
     pub(crate) described_by: Option<Holder>,
+    /// The user of the last process that used it.
+    pub(crate) last_user: Option<u32>,
     /// The capacities it was configured with; a configured device stays.
     pub(crate) configured: Option<[Option<Capacity>; Class::COUNT]>,
 }
@@ -82,6 +84,7 @@ impl Device {
             references: 0,
             charged: None,
             described_by: None,
+            last_user: None,
             configured: None,
         }
     }

@@ -3,6 +3,7 @@
 use crate::device::{Device, DeviceFacts, DeviceKey};
 use crate::shares::{Holder, Shares};
 use crate::view::ProcessView;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_account::{Anomaly, Pages};
@@ -123,6 +124,7 @@ impl DeviceTable {
         };
         let device = self.change(index);
         device.references += 1;
+        device.last_user = Some(holder.uid);
         if !is_charged {
             device.charged = Some(holder);
         }
@@ -153,7 +155,7 @@ impl DeviceTable {
         true
     }
 
-    /// When the table is full, a device that no process uses any more makes room.
+    /// When the table is full, an unused device is replaced.
     fn find_or_add(
         &mut self,
         key: DeviceKey,
@@ -167,9 +169,7 @@ impl DeviceTable {
             self.devices.push(device);
             self.devices.len() - 1
         } else {
-            let unused = |device: &Device| device.references == 0 && device.configured.is_none();
-            let index = self.devices.iter().position(unused);
-            let index = index.ok_or(Anomaly::NoRoom)?;
+            let index = self.replaceable().ok_or(Anomaly::NoRoom)?;
             self.index.remove(&self.devices[index].key);
             self.devices[index] = device;
             index
@@ -178,6 +178,20 @@ impl DeviceTable {
         self.index.insert(key, index);
         self.change(index);
         Ok(index)
+    }
+
+    /// The first unused device of the user with the most unused devices: a user who opens thousands of them replaces
+    /// none of another user's.
+    fn replaceable(&self) -> Option<usize> {
+        let mut unused = HashMap::new();
+        for (index, device) in self.devices.iter().enumerate() {
+            if device.references == 0 && device.configured.is_none() {
+                let of_user = unused.entry(device.last_user);
+                of_user.or_insert((0_u64, Reverse(index))).0 += 1;
+            }
+        }
+        let (_devices, Reverse(first)) = unused.into_values().max()?;
+        Some(first)
     }
 
     #[inline(always)]

@@ -42,6 +42,7 @@ pub(super) struct SavedDevice {
     announced_l1_peak: u64,
     charged: Option<Holder>,
     described_by: Option<Holder>,
+    last_user: Option<u32>,
     configured: Option<[Option<Capacity>; Class::COUNT]>,
 }
 
@@ -60,6 +61,7 @@ impl SavedDevice {
             announced_l1_peak: device.announced_l1_peak,
             charged: device.charged,
             described_by: device.described_by,
+            last_user: device.last_user,
             configured: device.configured,
         }
     }
@@ -89,6 +91,7 @@ impl SavedDevice {
             references: u32::try_from(held.holders.len()).ok()?,
             charged: self.charged,
             described_by: self.described_by,
+            last_user: self.last_user,
             configured: self.configured,
         })
     }
@@ -144,7 +147,7 @@ impl SavedProcess {
 ttmem_account::codec! { describe_structures:
     SavedDevice {
         key, facts, source, totals, caches, counts, peaks, departed_at_peak, vacated, announced_l1_peak,
-        charged, described_by, configured,
+        charged, described_by, last_user, configured,
     };
     SavedProcess { facts, devices, copied_blocks, left_at_close };
     DeviceFacts { logical_id, unique_id, arch, board, remote, compute, capacities };

@@ -25,7 +25,10 @@ fn process_of(world: &mut World, uid: u32) -> Process {
 
 /// Defines devices with ids of their own until one is refused; how many there are then.
 fn take_devices(world: &mut World, process: Process, most: u32) -> u32 {
-    let first = u64::from(process.0) << 32;
+    take_devices_from(world, process, u64::from(process.0) << 32, most)
+}
+
+fn take_devices_from(world: &mut World, process: Process, first: u64, most: u32) -> u32 {
     let ledger = world.ledger.get_mut();
     let refused = (0..most).find(|id| {
         let definition = device(*id, first + u64::from(*id));
@@ -73,6 +76,28 @@ fn whoever_comes_after_those_who_took_all_they_could_gets_its_devices() {
     let next = process_of(&mut world, 1000);
     assert!(take_devices(&mut world, next, 1024) >= DEVICES / 5);
     world.view();
+}
+
+#[test]
+fn devices_of_a_flood_replace_only_that_users() {
+    let mut world = world();
+    let honest = process_of(&mut world, 1000);
+    assert_eq!(take_devices(&mut world, honest, 8), 8);
+    world.depart(honest, Departure::Exited);
+    for number in 1..=8 {
+        let flood = process_of(&mut world, 1001);
+        let first = number << 40;
+        assert!(take_devices_from(&mut world, flood, first, 1024) > DEVICES / 4);
+        world.depart(flood, Departure::Ended);
+    }
+    let view = world.view();
+    assert_eq!(view.devices.len(), DEVICES as usize, "the table is full");
+    let first = u64::from(honest.0) << 32;
+    let are_of_honest = |device: &&ttmem_ledger::Device| {
+        let unique = device.facts.unique_id;
+        unique.is_some_and(|unique| (first..first + 8).contains(&unique))
+    };
+    assert_eq!(view.devices.iter().filter(are_of_honest).count(), 8);
 }
 
 #[test]

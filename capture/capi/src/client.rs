@@ -105,6 +105,9 @@ pub unsafe extern "C" fn ttmem_client_start(config: *const ttmem_config_t) -> tt
     })
 }
 
+/// Longer texts are cut: a copy this small comes from memory that is always there (ADR 43).
+const MAX_TEXT_BYTES: usize = 32 << 10;
+
 /// The bytes up to the closing zero; none for a null pointer.
 ///
 /// # Safety
@@ -125,11 +128,12 @@ unsafe fn configure(given: &ttmem_config_t) -> Result<Config, ttmem_code_t> {
     let name = unsafe { closed_by_zero(given.name) };
     // SAFETY: null or closed by a zero: the contract of this function.
     let visible_devices = unsafe { closed_by_zero(given.visible_devices) };
-    let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let bounded = |bytes: &[u8]| bytes.len().min(MAX_TEXT_BYTES);
+    let owned = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bounded(bytes)]).into_owned();
 
     let mut config = Config::from_env();
     if let Some(path) = socket {
-        config.socket = Some(PathBuf::from(OsStr::from_bytes(path)));
+        config.socket = Some(PathBuf::from(OsStr::from_bytes(&path[..bounded(path)])));
     }
     if let Some(name) = name {
         config.name = Some(owned(name));

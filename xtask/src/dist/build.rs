@@ -60,12 +60,13 @@ pub(super) fn run(environment: &Environment) -> anyhow::Result<Built> {
     ]);
     build.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
     // Flags of the machine that builds must not reach what others run.
-    build.env_remove("CARGO_ENCODED_RUSTFLAGS");
     run_command(
         build
             .env("PATH", path_with(&environment.bin())?)
+            .env("CC_SHELL_ESCAPED_FLAGS", "1")
             .env("CFLAGS", c_flags()?)
-            .env("RUSTFLAGS", flags()?),
+            .env_remove("RUSTFLAGS")
+            .env("CARGO_ENCODED_RUSTFLAGS", flags()?),
     )?;
     let folder = target_dir().join(TARGET).join("release");
     let built = Built {
@@ -92,14 +93,17 @@ fn remapped() -> anyhow::Result<[(PathBuf, &'static str); 3]> {
     ])
 }
 
-/// How the compiler of C is called, for crates that have parts in C.
+/// The flags for crates with parts in C, escaped for a shell: paths may have spaces.
 fn c_flags() -> anyhow::Result<String> {
     let remapped = remapped()?;
-    let flags = remapped.map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
+    let flags = remapped.map(|(from, to)| {
+        let from = from.display().to_string().replace('\'', r"'\''");
+        format!("'-ffile-prefix-map={from}={to}'")
+    });
     Ok(flags.join(" "))
 }
 
-/// How the compiler and linker are called.
+/// The flags of the compiler and the linker, with the separator that cargo wants where paths may have spaces.
 fn flags() -> anyhow::Result<String> {
     let unwinder = read(program("cc").arg(format!("-print-file-name={UNWINDER}")))?;
     let unwinder = unwinder.trim();
@@ -118,7 +122,7 @@ fn flags() -> anyhow::Result<String> {
         "-Clink-arg=-Wl,--allow-shlib-undefined".to_owned(),
         "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
     ]);
-    Ok(flags.join(" "))
+    Ok(flags.join("\x1f"))
 }
 
 fn path_with(first: &Path) -> anyhow::Result<OsString> {

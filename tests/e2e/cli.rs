@@ -454,7 +454,7 @@ fn messages_make_control_characters_visible() {
         let output = ttmem().args(arguments).output().expect("it runs");
         assert!(!output.status.success(), "{arguments:?}");
         let said = String::from_utf8(output.stderr).expect("text");
-        let raw = |sign: &char| *sign != '\n' && ttmem_api::is_deceptive(*sign);
+        let raw = |sign: &char| *sign != '\n' && ttmem_report::is_deceptive(*sign);
         assert_eq!(said.chars().find(raw), None, "{arguments:?}: {said}");
         assert!(said.contains(r"a\u{1b}[31mb"), "{arguments:?}: {said}");
     }

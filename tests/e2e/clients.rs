@@ -15,10 +15,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use ttmem_account::{Account, Limits};
-use ttmem_api::ApiClient;
 use ttmem_event::legacy::{Generation, RequestKind};
 use ttmem_event::wire::{Frame, FrameKind, FrameReader, Goodbye, Preamble, RefusalCode, ResyncEnd};
 use ttmem_event::{BufferId, Event, EventKind};
+use ttmem_reader::ApiClient;
 
 /// The first address that an n150's DRAM allocator hands out.
 const BASE: u64 = 1_048_640;

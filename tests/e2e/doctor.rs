@@ -6,10 +6,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
-use ttmem_api::is_deceptive;
 use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
 use ttmem_machine::shm::Bytes;
 use ttmem_machine::tree::{Tree, wormholes};
+use ttmem_report::is_deceptive;
 
 fn doctor(arguments: &[&str], root: Option<&Path>) -> Output {
     let mut command = ttmem();

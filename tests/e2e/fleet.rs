@@ -68,7 +68,7 @@ fn what_a_label_says_drives_no_terminal() {
         let output = asked("200 OK", hostile, options);
         assert!(output.status.success(), "{output:?}");
         let printed = text(&output.stdout);
-        let raw = |sign: char| sign != '\n' && ttmem_api::is_deceptive(sign);
+        let raw = |sign: char| sign != '\n' && ttmem_report::is_deceptive(sign);
         assert_eq!(printed.chars().find(|sign| raw(*sign)), None, "{printed}");
         assert!(printed.contains("]0;x"), "{printed}");
         // As a share it can be, as a number of devices not.

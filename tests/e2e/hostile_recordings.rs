@@ -11,8 +11,9 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 use ttmem_account::budget::{BASE_BYTES, BYTES_PER_STORED_BYTE};
-use ttmem_api::{Address, ApiClient, ApiRequestError, GroupBy, MemoryClass};
+use ttmem_reader::{Address, ApiClient, ApiRequestError};
 use ttmem_record::hostile;
+use ttmem_report::{GroupBy, MemoryClass};
 
 /// What they are made of: steps of a kind, two bytes of how often, and one more.
 const FILES: [(&str, &[u8]); 6] = [

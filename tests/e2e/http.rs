@@ -11,8 +11,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
-use ttmem_api::{ApiClient, HttpUrl, StreamMessage, Streamed, Token};
 use ttmem_event::legacy::{Generation, RequestKind};
+use ttmem_reader::{ApiClient, HttpUrl, Streamed, Token};
+use ttmem_report::StreamMessage;
 
 const LOOPBACK: &[&str] = &["--http", "127.0.0.1:0"];
 const TOKEN: &str = "an-e2e.token";
@@ -253,7 +254,7 @@ fn what_strangers_send_is_refused_with_a_reason() {
             "{headers}: {answer}"
         );
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        let problem: ttmem_api::Problem = serde_json::from_str(body).expect("a problem");
+        let problem: ttmem_report::Problem = serde_json::from_str(body).expect("a problem");
         assert_eq!(problem.error, word, "{headers}");
         assert!(
             !head.to_ascii_lowercase().contains("access-control"),
@@ -312,7 +313,7 @@ fn slow_strangers_take_no_permits_and_the_socket_never_notices() {
 
 /// What a stream brings until something is there.
 fn wait_for<T>(
-    stream: &mut ttmem_api::EventReader,
+    stream: &mut ttmem_reader::EventReader,
     wanted: impl Fn(&StreamMessage) -> Option<T>,
 ) -> T {
     let mut found = None;

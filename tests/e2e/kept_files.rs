@@ -128,7 +128,7 @@ fn files_are_private_and_stay_in_their_folder() {
         "forged",
     )
     .expect("a file");
-    let recording = ttmem_api::ApiClient::new(server.socket()).recording();
+    let recording = ttmem_reader::ApiClient::new(server.socket()).recording();
     let recording = recording.expect("it is read in its own folder");
     assert_eq!(recording.damage, None);
     assert!(recording.events > 0, "{recording:?}");

@@ -43,7 +43,7 @@ fn every_line_of_a_json_log_is_json_and_events_are_those_of_the_read_api() {
     old.send(&request(RequestKind::Free, 0, 0, 0, 0x40));
     old.send(&request(RequestKind::DumpRemaining, 0, 0, 0, 0));
     old.totals(0);
-    let api = ttmem_api::ApiClient::new(server.socket());
+    let api = ttmem_reader::ApiClient::new(server.socket());
     let kept = api.last(1000, None).expect("the last events").events;
     server.signal("TERM");
     assert!(server.wait().success());
@@ -78,7 +78,7 @@ fn every_line_of_a_json_log_is_json_and_events_are_those_of_the_read_api() {
 
     // Every event that the read API has is in the log, to the letter.
     let logged = log.lines().filter_map(|line| {
-        let event: Option<ttmem_api::StreamEvent> = serde_json::from_str(line).ok();
+        let event: Option<ttmem_report::StreamEvent> = serde_json::from_str(line).ok();
         event
     });
     let logged: Vec<_> = logged.map(|line| line.event).collect();

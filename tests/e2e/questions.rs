@@ -8,8 +8,8 @@ use super::support::workload::{Plan, Workload};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use ttmem_api::{Device, Process, Snapshot};
 use ttmem_event::legacy::Generation;
+use ttmem_report::{Device, Process, Snapshot};
 use ttmem_tui::format::bytes;
 use ttmem_tui::labels;
 

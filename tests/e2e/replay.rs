@@ -9,10 +9,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use ttmem_api::{
-    Address, ApiClient, ApiRequestError, BufferQuery, GroupBy, MemoryClass, PeakOf, Recording,
-    RecordingSource,
-};
+use ttmem_reader::{Address, ApiClient, ApiRequestError};
+use ttmem_report::{BufferQuery, GroupBy, MemoryClass, PeakOf, Recording, RecordingSource};
 
 /// A recording of a program that came, worked and went.
 fn recorded_program() -> (tempfile::TempDir, PathBuf) {
@@ -51,7 +49,7 @@ fn replay(file: &Path) -> (Killed, String, ApiClient) {
     (child, printed, ApiClient::at(url))
 }
 
-fn dram_peak(recording: &Recording, device: u32) -> (ttmem_api::Timestamp, u64) {
+fn dram_peak(recording: &Recording, device: u32) -> (ttmem_report::Timestamp, u64) {
     let peaks = recording.peaks.iter();
     let mut peaks = peaks.filter(|peak| peak.of == PeakOf::Dram && peak.device == device);
     let peak = peaks.next().expect("a peak of DRAM");

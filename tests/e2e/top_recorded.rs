@@ -6,7 +6,8 @@ use super::support::wait_until;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use ttmem_api::{ApiClient, Device, Timestamp};
+use ttmem_reader::ApiClient;
+use ttmem_report::{Device, Timestamp};
 use ttmem_server::{Replay, ReplayConfig, SocketConfig};
 use ttmem_tui::{format, labels};
 
@@ -101,7 +102,7 @@ fn a_recording_is_stepped_played_and_jumped_through() {
 
     terminal.press(&["1", "p"]);
     let peak = recording.peaks.iter();
-    let peak = peak.filter(|peak| peak.of == ttmem_api::PeakOf::Dram);
+    let peak = peak.filter(|peak| peak.of == ttmem_report::PeakOf::Dram);
     let peak = peak.max_by_key(|peak| peak.bytes).expect("a peak");
     let words = format!("DRAM peak {}, device 0", format::bytes(peak.bytes));
     terminal.wait_for(&words);

@@ -62,8 +62,8 @@ const FOLDERS: &[Folder] = &[
     },
     Folder {
         name: "tests",
-        uses: &["core", "capture", "state", "report"],
-        never: &[],
+        uses: &["core", "capture", "state", "report", "serve"],
+        never: &["serve/server"],
     },
     Folder {
         name: "xtask",
@@ -82,7 +82,7 @@ const WITHIN: &[(&str, &[&str])] = &[
         &["capture/client", "capture/pystack", "capture/ring"],
     ),
     ("state/record", &["state/ledger"]),
-    ("report/explain", &["report/api"]),
+    ("serve/server", &["serve/reader"]),
     ("show/ttmem", &["show/tui"]),
 ];
 
@@ -90,11 +90,10 @@ const WITHIN: &[(&str, &[&str])] = &[
 const NARROWER: &[(&str, &[&str])] = &[
     // Read CPython's memory and nothing else.
     ("capture/pystack", &["core"]),
-    // Types of documents that every viewer links.
-    ("report/api", &["core", "state"]),
-    ("report/explain", &["core", "state"]),
+    // Asks a server, and knows nothing of how one is built.
+    ("serve/reader", &["core", "capture", "state"]),
     // Shows documents: knows neither the server nor what feeds it.
-    ("show/tui", &["core", "capture", "state", "serve"]),
+    ("show/tui", &["core", "capture", "state", "serve/server"]),
 ];
 
 /// Compares every crate of the workspace with the tables.

@@ -11,7 +11,7 @@ use rustix::event::EventfdFlags;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
@@ -94,8 +94,8 @@ pub(crate) fn host_name() -> String {
 }
 
 /// What a server is, while nothing has happened.
-pub(crate) fn idle_server(started: Timestamp, sockets: Vec<String>) -> ttmem_api::Server {
-    ttmem_api::Server {
+pub(crate) fn idle_server(started: Timestamp, sockets: Vec<String>) -> ttmem_report::Server {
+    ttmem_report::Server {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started,

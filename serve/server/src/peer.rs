@@ -18,8 +18,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::unix_nanos;
-use ttmem_api::is_deceptive;
 use ttmem_ledger::UNKNOWN_USER;
+use ttmem_report::is_deceptive;
 use ttmem_ring::uid;
 
 /// Characters of a process name that are kept.

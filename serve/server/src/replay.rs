@@ -15,8 +15,8 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use ttmem_api::{Recording, RecordingSource};
 use ttmem_ledger::{Holder, UNKNOWN_USER};
+use ttmem_report::{Recording, RecordingSource};
 
 /// What is replayed, and where it can be asked.
 #[derive(Clone, Debug)]

@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
-use ttmem_api::{RecordingSource, Timestamp};
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_machine::Roots;
+use ttmem_report::{RecordingSource, Timestamp};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartServerError {
@@ -312,7 +312,7 @@ fn facts_source(
 ) -> Arc<dyn Fn() -> ServerFacts + Send + Sync> {
     let started = Timestamp::from(SystemTime::now());
     let host = host_name();
-    let server = ttmem_api::Server {
+    let server = ttmem_report::Server {
         clients_limit: Some(config.max_clients as u64),
         ..idle_server(started, sockets.to_vec())
     };
@@ -320,7 +320,7 @@ fn facts_source(
     Arc::new(move || ServerFacts {
         time: Timestamp::from(SystemTime::now()),
         host: host.clone(),
-        server: ttmem_api::Server {
+        server: ttmem_report::Server {
             clients: traffic.clients.load(Ordering::Relaxed),
             clients_refused: traffic.refused.load(Ordering::Relaxed),
             log_lines_elided: log.elided(),

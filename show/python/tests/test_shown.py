@@ -70,7 +70,7 @@ class Shown(unittest.TestCase):
         )
 
     def test_a_comprehension_and_its_function_are_one_line(self):
-        # report/api/src/python.rs has the same.
+        # report/report/src/python.rs has the same.
         for frames, own in [
             (["/m/a.py:3 <listcomp>", "/m/a.py:3 make", "/m/b.py:9 run"], [0, 2]),
             (

@@ -18,7 +18,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ttmem_api::HttpUrl;
+use ttmem_reader::HttpUrl;
 use ttmem_tui::Tab;
 
 /// Names another file than the usual one.

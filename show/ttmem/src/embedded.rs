@@ -15,10 +15,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
-use ttmem_api::ApiClient;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_machine::Roots;
+use ttmem_reader::ApiClient;
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{
     HttpConfig, LogConfig, RecordConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig,

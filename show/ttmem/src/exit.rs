@@ -8,7 +8,8 @@ use crate::wait::StillHeld;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
-use ttmem_api::{ApiRequestError, PrometheusError, is_deceptive};
+use ttmem_reader::{ApiRequestError, PrometheusError};
+use ttmem_report::is_deceptive;
 use ttmem_server::socket::BindSocketError;
 use ttmem_server::{ListenError, StartServerError};
 
@@ -178,7 +179,7 @@ mod tests {
     use anyhow::{Context, anyhow};
     use std::io;
     use std::path::PathBuf;
-    use ttmem_api::Address;
+    use ttmem_reader::Address;
 
     fn broken() -> io::Error {
         io::ErrorKind::BrokenPipe.into()

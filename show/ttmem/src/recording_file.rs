@@ -9,7 +9,7 @@ use crate::embedded::private_folder;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 use ttmem_server::{Replay, ReplayConfig, SocketConfig};
 
 /// Work units for a byte of an answer: it is written, sent, read, compared and packed.

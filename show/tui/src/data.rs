@@ -11,7 +11,7 @@ use crate::trends::Trends;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use ttmem_api::{
+use ttmem_report::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Explanation, Failures,
     History, KernelRow, L1Map, LastEvents, LeakGroup, Leaks, Mark, Process, ProgramRow, Recording,
     RecordingSource, Snapshot, StreamEvent, Timestamp,

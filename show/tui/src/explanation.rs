@@ -4,7 +4,7 @@ use crate::format::{bytes, count, counted, fine_duration, ids};
 use crate::labels::HIDDEN;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Column, Table};
-use ttmem_api::{
+use ttmem_report::{
     BlockOwner, Clash, Explanation, FailedRequest, HolderGroup, MapRow, Setting, Timestamp,
     short_line,
 };

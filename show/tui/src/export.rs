@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use ttmem_api::{
+use ttmem_report::{
     Block, BufferGroup, BufferRow, Device, DeviceHistory, Explanation, KernelRow, L1Core, Process,
     ProgramRow, StreamEvent,
 };
@@ -59,7 +59,7 @@ impl Export {
             ExportForm::Json => {
                 let mut whole = self.documents.clone();
                 whole.insert("view".to_owned(), json!(self.tab.name()));
-                ttmem_api::escape_json(format!("{:#}\n", Value::Object(whole)))
+                ttmem_report::escape_json(format!("{:#}\n", Value::Object(whole)))
             }
             ExportForm::Csv => match &self.rows()[..] {
                 [] => heading(self.columns()),
@@ -349,7 +349,7 @@ fn put_flat(flat: &mut Map<String, Value>, name: &str, value: &Value) {
 /// A text that a terminal shows as it is and a spreadsheet does not take for a formula.
 fn harmless(text: &str) -> String {
     let sign = |sign: char| {
-        if ttmem_api::is_deceptive(sign) {
+        if ttmem_report::is_deceptive(sign) {
             char::REPLACEMENT_CHARACTER
         } else {
             sign

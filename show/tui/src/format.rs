@@ -2,8 +2,8 @@
 //!
 //! Every result has a bounded width, whatever the number, so that tables stay aligned.
 
-use ttmem_api::Timestamp;
-pub use ttmem_api::size_text as bytes;
+use ttmem_report::Timestamp;
+pub use ttmem_report::size_text as bytes;
 
 /// Characters of the longest size, `1023.9 MiB`.
 pub const SIZE_WIDTH: usize = 10;

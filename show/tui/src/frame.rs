@@ -9,7 +9,7 @@ use crate::views::problems::Line;
 use crate::views::{KeyHelp, Tab};
 use crate::widgets::{Canvas, left_of, row_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::Snapshot;
+use ttmem_report::Snapshot;
 
 const LEAST: (u16, u16) = (40, 8);
 

@@ -4,7 +4,7 @@
 
 use crate::format::bytes;
 use crate::widgets::share::{Share, percent};
-use ttmem_api::{
+use ttmem_report::{
     AllocatorUsage, ClassUsage, Device, Explanation, IncompleteReason, Mark, MemoryClass, Process,
     ProcessDevice, ProcessState, Released, Setting,
 };
@@ -390,7 +390,7 @@ mod tests {
             kernels: 0,
             bytes: 0,
             buffer_bytes: 0,
-            time: ttmem_api::Timestamp::from_unix_nanos(0),
+            time: ttmem_report::Timestamp::from_unix_nanos(0),
             reason: "ended".to_owned(),
         }
     }

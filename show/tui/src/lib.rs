@@ -10,7 +10,7 @@
 //! * `app`: keys in, frames out. `terminal`: the screen, which is always given back.
 //! * `once`: one frame as text. `fleet`: many servers, as a Prometheus knows them.
 //!
-//! Nothing here knows the ledger or the server: all of it goes through `ttmem-api`.
+//! Nothing here knows the ledger or the server: all of it goes through `ttmem-report` and `ttmem-reader`.
 
 mod app;
 mod data;

@@ -1,7 +1,7 @@
 //! What the machine says by itself, in the words of every screen and report.
 
 use crate::format::bytes;
-use ttmem_api::{
+use ttmem_report::{
     Device, DeviceUser, Machine, Process, ProcessState, Source, Telemetry, UpstreamBytes,
 };
 
@@ -213,7 +213,7 @@ pub fn has_sizes(process: &Process) -> bool {
 #[must_use]
 pub fn elsewhere(machine: Option<&Machine>) -> Option<String> {
     let unmatched = machine.map_or(&[][..], |machine| &machine.unmatched);
-    let held = |upstream: &ttmem_api::Upstream| {
+    let held = |upstream: &ttmem_report::Upstream| {
         let bytes = upstream.not_attached.filter(|bytes| !bytes.is_zero())?;
         Some((upstream.id, bytes))
     };
@@ -280,10 +280,10 @@ mod tests {
     use super::*;
 
     /// What TT-Metal counts of processes that are not attached.
-    fn counters(id: u64, dram: u64) -> ttmem_api::Upstream {
-        ttmem_api::Upstream {
+    fn counters(id: u64, dram: u64) -> ttmem_report::Upstream {
+        ttmem_report::Upstream {
             source: "shm".to_owned(),
-            id: ttmem_api::HexId(id),
+            id: ttmem_report::HexId(id),
             matched_by: None,
             owner: None,
             version: Some(4),
@@ -327,7 +327,7 @@ mod tests {
     fn counters_of_other_chips_are_said_where_somebody_has_something_there() {
         let said = |unmatched| {
             elsewhere(Some(&Machine {
-                time: ttmem_api::Timestamp::from_unix_nanos(0),
+                time: ttmem_report::Timestamp::from_unix_nanos(0),
                 processes: Vec::new(),
                 unmatched,
                 upstream_limits: Vec::new(),

@@ -9,7 +9,8 @@ use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError, GroupBy, Timestamp};
+use ttmem_reader::{ApiClient, ApiRequestError};
+use ttmem_report::{GroupBy, Timestamp};
 
 /// A view knows which documents it needs when it has seen what there is: a map needs a device, then a core.
 const ROUNDS: usize = 3;

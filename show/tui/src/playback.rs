@@ -7,7 +7,7 @@
 mod tests;
 
 use std::time::{Duration, Instant};
-use ttmem_api::{DeviceKey, MemoryClass, PeakOf, RecordedPeak, Recording, Timestamp};
+use ttmem_report::{DeviceKey, MemoryClass, PeakOf, RecordedPeak, Recording, Timestamp};
 
 /// How fast a recording can be played, in hundredths of the speed at which it happened.
 const SPEEDS: [u64; 10] = [10, 25, 50, 100, 200, 500, 1_000, 3_000, 6_000, 30_000];

@@ -8,7 +8,7 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, left_of, right_of, row_of, text};
 use ratatui::layout::Rect;
 use std::time::Duration;
-use ttmem_api::{PeakOf, RecordedFailureKind, RecordedPeak, Recording, Timestamp};
+use ttmem_report::{PeakOf, RecordedFailureKind, RecordedPeak, Recording, Timestamp};
 
 /// Narrower, there is no room for words beside the line.
 const WORDS: u16 = 60;

@@ -6,7 +6,7 @@
 use crate::labels::{held, is_gone};
 use crate::machine_labels::has_sizes;
 use std::collections::{BTreeMap, VecDeque};
-use ttmem_api::{Process, Snapshot, Timestamp};
+use ttmem_report::{Process, Snapshot, Timestamp};
 
 /// Values that are kept of a process: at two a second, two minutes.
 const KEPT: usize = 240;

@@ -1,4 +1,4 @@
-/** Figures that follow from others of one document; the definitions are those of report/api/src/device.rs. */
+/** Figures that follow from others of one document; the definitions are those of report/report/src/device.rs. */
 
 import type { ClassUsage, Device, MemoryClass, Process, Snapshot } from "./api";
 import type { Kind } from "./colours";

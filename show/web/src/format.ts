@@ -1,4 +1,4 @@
-/** Figures as text: every viewer rounds alike (report/api/src/size_text.rs, show/tui/src/format.rs). */
+/** Figures as text: every viewer rounds alike (report/report/src/size_text.rs, show/tui/src/format.rs). */
 
 export const UNKNOWN = "–";
 

@@ -1,6 +1,6 @@
 /** Texts of other people's programs, made harmless before anybody reads them. */
 
-// As in report/api/src/deceptive.rs: what would end a line, hide, or reorder text around it.
+// As in report/report/src/deceptive.rs: what would end a line, hide, or reorder text around it.
 const DECEPTIVE =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
@@ -11,7 +11,7 @@ export function harmless(text: string): string {
 const OTHERS = ["/site-packages/", "/dist-packages/", "/lib/python3", "ttnn/ttnn/"];
 const TYPED = ["<string>", "<stdin>", "<input>", "<ipython-input"];
 
-/** Whether a frame of Python is the user's own code; the rule is that of report/api/src/python.rs. */
+/** Whether a frame of Python is the user's own code; the rule is that of report/report/src/python.rs. */
 export function isUsersCode(frame: string): boolean {
   const isMade = /^[<…]/.test(frame) && !TYPED.some((typed) => frame.startsWith(typed));
   return !isMade && !OTHERS.some((part) => frame.includes(part));

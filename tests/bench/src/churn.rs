@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, Snapshot};
+use ttmem_reader::ApiClient;
+use ttmem_report::Snapshot;
 
 /// The whole of it, and what `quick` does.
 const WHOLE: Scale = Scale {

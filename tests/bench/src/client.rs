@@ -10,8 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, Snapshot};
 use ttmem_event::legacy::{Request, RequestKind};
+use ttmem_reader::ApiClient;
+use ttmem_report::Snapshot;
 
 /// Times everything; with `quick`, a tenth of it.
 pub(super) fn measure(programs: &Programs, quick: bool) -> Result<Value> {

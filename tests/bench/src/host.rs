@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::chown;
 use std::time::{Duration, Instant};
-use ttmem_api::ApiClient;
 use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
 use ttmem_machine::shm::Bytes;
 use ttmem_machine::tree::{Tree, galaxy};
 use ttmem_machine::{Reader, Sample, Watch};
+use ttmem_reader::ApiClient;
 
 const LOOKS: usize = 1000;
 const PID: i32 = 4242;

@@ -9,7 +9,7 @@ use super::filler::Filler;
 use super::harness::{OwnServer, Programs, median, time_command};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 
 pub(super) fn measure(programs: &Programs, scale: u64) -> Result<Value> {
     let buffers = 1_000_000 / scale;
@@ -67,7 +67,7 @@ fn read_all(api: &ApiClient) -> Result<u64> {
     let mut cursor: Option<String> = None;
     let mut rows = 0;
     loop {
-        let page = api.page::<ttmem_api::BufferRow>(cursor.as_deref(), Some(10_000))?;
+        let page = api.page::<ttmem_report::BufferRow>(cursor.as_deref(), Some(10_000))?;
         rows += page.rows.len() as u64;
         match page.next {
             Some(next) => cursor = Some(next),

@@ -250,7 +250,7 @@ fn promtool(text: &str) -> Result<bool> {
 
 /// Until the server has noticed that all are gone; then nothing may be held.
 fn wait_for_the_end(server: &OwnServer) -> Result<()> {
-    let client = ttmem_api::ApiClient::new(&server.socket).with_timeout(PATIENCE);
+    let client = ttmem_reader::ApiClient::new(&server.socket).with_timeout(PATIENCE);
     let begun = Instant::now();
     loop {
         let snapshot = client.snapshot()?;

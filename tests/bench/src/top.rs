@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, BufferQuery, SortBy};
+use ttmem_reader::ApiClient;
+use ttmem_report::{BufferQuery, SortBy};
 
 const CHIPS: u32 = 32;
 /// Live buffers on all chips together.

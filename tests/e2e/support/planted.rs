@@ -12,7 +12,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
-use ttmem_api::ApiClient;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::event::field::FieldValue;
 use ttmem_event::event::kinds::LAYOUT;
@@ -23,6 +22,7 @@ use ttmem_event::{
     Definition, DeviceDefinition, DeviceId, Direction, DispatchPath, Event, EventKind, KernelId,
     KernelKind, Layout, MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
+use ttmem_reader::ApiClient;
 
 const ASKED: &str = "E2E_PLANTED";
 /// What the process prints once all is known to the server.

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tier::Tier;
 pub(crate) use tier::{Sample, sample_of};
-use ttmem_api::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
 use ttmem_ledger::DeviceKey;
+use ttmem_report::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
 
 /// The most devices with a history: a machine has 32, and each costs a quarter of a megabyte.
 const MAX_DEVICES: usize = 128;

@@ -6,12 +6,12 @@ use crate::ledger_thread::{Command, SessionNumber};
 use crate::log::{DumpKind, Note};
 use std::collections::VecDeque;
 use std::time::Instant;
-use ttmem_api::HexId;
 use ttmem_event::legacy::{
     BufferTypeNumbering, Framer, FramingError, Generation, Request, RequestKind,
 };
 use ttmem_event::{Event, EventKind, KernelKind};
 use ttmem_ledger::Anomaly;
+use ttmem_report::HexId;
 
 #[derive(Debug, Default)]
 pub(super) struct LegacyProtocol {

@@ -15,9 +15,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
-use ttmem_api::{LastEvent, LastEvents, SCHEMA, StreamEvent, Timestamp};
 use ttmem_event::Event;
 use ttmem_ledger::{Anomaly, ProcessRef, View};
+use ttmem_report::{LastEvent, LastEvents, SCHEMA, StreamEvent, Timestamp};
 
 /// Events that are kept: more than half a second of a very busy machine, four megabytes.
 const KEPT_EVENTS: usize = 65_536;

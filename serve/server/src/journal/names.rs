@@ -6,11 +6,11 @@
 use crate::read::vocabulary;
 use std::cell::LazyCell;
 use std::collections::HashMap;
-use ttmem_api::EventFields;
-use ttmem_api::FieldValue as Shown;
 use ttmem_event::event::FieldValue;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{Anomaly, Audience, ProcessRef};
+use ttmem_report::EventFields;
+use ttmem_report::FieldValue as Shown;
 
 /// What the ids in some events of a process stand for; by default nothing is known.
 #[derive(Clone, Debug, Default)]

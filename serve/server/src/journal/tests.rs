@@ -1,7 +1,6 @@
 //! What is kept, for whom, and how it looks.
 
 use super::*;
-use ttmem_api::FieldValue;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{
     BufferId, CacheResult, Class, CoreSet, CoreType, CoresId, Definition, DeviceDefinition,
@@ -9,6 +8,7 @@ use ttmem_event::{
     ProgramId, Source, TextId,
 };
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
+use ttmem_report::FieldValue;
 
 fn marked(time: u64) -> Event {
     let content = EventKind::Marked {

@@ -1,7 +1,7 @@
 //! Small things as the log shows them: what is not known, and text from outside.
 
 use std::fmt::{self, Write as _};
-use ttmem_api::is_deceptive;
+use ttmem_report::is_deceptive;
 
 /// A value, or a question mark where it is not known.
 #[derive(Debug, Clone, Copy)]

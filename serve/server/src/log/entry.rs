@@ -5,10 +5,10 @@
 
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
-use ttmem_api::{Explanation, HexId, Verdict};
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, EventKind};
 use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit, FailureMoment, IncompleteReason};
+use ttmem_report::{Explanation, HexId, Verdict};
 
 use super::dumps::DumpKind;
 use crate::journal::Batch;

@@ -3,7 +3,7 @@
 //! An event is written in the form of the read API, a note in the form of its type.
 
 use serde::Serialize;
-use ttmem_api::{Timestamp, escape_json};
+use ttmem_report::{Timestamp, escape_json};
 
 use super::entry::Note;
 

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
-use ttmem_api::Explanation;
 use ttmem_event::catalogue::Arch;
 use ttmem_ledger::{Departure, Exit, Released};
+use ttmem_report::Explanation;
 
 use super::display::{Escaped, OrUnknown};
 use super::entry::{Note, NotedDevice};

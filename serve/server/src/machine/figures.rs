@@ -1,9 +1,9 @@
 //! What was found on the machine, as the types of documents.
 
 use std::collections::BTreeMap;
-use ttmem_api::{DeviceNames, HexId, Telemetry, UpstreamBytes, UpstreamLimit};
 use ttmem_machine::shm::{Bytes, LIMITS};
 use ttmem_machine::{Chip, Device, Reading, Unread};
+use ttmem_report::{DeviceNames, HexId, Telemetry, UpstreamBytes, UpstreamLimit};
 
 pub(super) fn names(chip: &Chip) -> DeviceNames {
     DeviceNames {

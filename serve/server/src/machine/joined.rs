@@ -11,14 +11,14 @@ use crate::read::vocabulary;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
-use ttmem_api::{
-    DeviceNames, DeviceUser, HexId, Machine, Telemetry, Timestamp, UnmatchedUse, Upstream,
-    UpstreamBytes, UpstreamDifference, UsedDevice, size_text,
-};
 use ttmem_event::Class;
 use ttmem_ledger::{Audience, ProcessView, View};
 use ttmem_machine::shm::{Content, LeftOut, SOURCE, SharedMemory};
 use ttmem_machine::{Liveness, Person, Selector, Unread};
+use ttmem_report::{
+    DeviceNames, DeviceUser, HexId, Machine, Telemetry, Timestamp, UnmatchedUse, Upstream,
+    UpstreamBytes, UpstreamDifference, UsedDevice, size_text,
+};
 
 /// More processes than devices are ever shared by; the machine's own limits are higher.
 const MAX_USERS: usize = 4096;
@@ -76,7 +76,7 @@ impl Joined {
     }
 
     /// What is known of a device, by its place in the view.
-    pub(crate) fn add_to(&self, index: usize, device: &mut ttmem_api::Device) {
+    pub(crate) fn add_to(&self, index: usize, device: &mut ttmem_report::Device) {
         device.names = self.names(index);
         if self.stale.is_none() {
             device.telemetry = self.telemetry(index);

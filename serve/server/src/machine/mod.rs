@@ -17,9 +17,9 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use ttmem_api::Timestamp;
 use ttmem_ledger::{Ledger, Limits};
 use ttmem_machine::{Roots, Sample, Watch};
+use ttmem_report::Timestamp;
 
 /// How often the machine is looked at while somebody reads.
 const WATCHED: Duration = Duration::from_secs(1);
@@ -178,7 +178,7 @@ fn processor_time() -> Duration {
 
 /// What one look at a machine found, as the documents of a server have it to which nothing is attached.
 #[must_use]
-pub fn describe_machine(sample: Sample) -> (Vec<ttmem_api::Device>, ttmem_api::Machine) {
+pub fn describe_machine(sample: Sample) -> (Vec<ttmem_report::Device>, ttmem_report::Machine) {
     let mut ledger = Ledger::new(Limits::default());
     for device in devices_of_chips(&sample.chips) {
         ledger.configure_device(device.facts);

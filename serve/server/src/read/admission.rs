@@ -18,7 +18,8 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use std::net::IpAddr;
-use ttmem_api::{Token, routes};
+use ttmem_reader::Token;
+use ttmem_report::routes;
 
 /// From where a page asks, in a browser's words.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";

@@ -3,9 +3,9 @@
 use super::l1map::block;
 use super::vocabulary;
 use std::cmp::Reverse;
-use ttmem_api::{Block, BlockMap, SCHEMA, Stretch, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{BufferRow, Capacity, Geometry, ProcessView, View};
+use ttmem_report::{Block, BlockMap, SCHEMA, Stretch, Timestamp};
 
 pub(super) const DEFAULT_CELLS: u32 = 256;
 

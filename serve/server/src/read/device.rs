@@ -5,15 +5,15 @@
 
 use super::snapshot::{Budget, MAX_LISTED, identity, peak_bytes};
 use super::vocabulary;
-use ttmem_api::{
-    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingUsage, FailureCounts, KernelUsage,
-    PrefetchUsage, Timestamp,
-};
 use ttmem_event::{CbKind, Class, CoreType, KernelKind, ProgramId, Source};
 use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
 use ttmem_ledger::geometry::{AllocatorGeometry, DeviceGeometry};
 use ttmem_ledger::{ConfigRingKey, Mesh};
 use ttmem_ledger::{Device, DeviceCounts, FailureKind, Geometry, Peak, PeakSet, ProcessView, View};
+use ttmem_report::{
+    AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingUsage, FailureCounts, KernelUsage,
+    PrefetchUsage, Timestamp,
+};
 
 /// The runtime's rings have eight entries; beyond this many the oldest are not listed.
 const MAX_RING_ENTRIES: usize = 64;
@@ -163,7 +163,7 @@ fn ring(
         used_bytes: ring.used_bytes,
         entry_count: ring.entries().len() as u64,
         entries: entries
-            .map(|entry| ttmem_api::ConfigRingEntry {
+            .map(|entry| ttmem_report::ConfigRingEntry {
                 program: (entry.program != ProgramId(0)).then_some(entry.program.0),
                 address: entry.address,
                 size_bytes: entry.size_bytes,
@@ -196,7 +196,7 @@ pub(super) fn device(
     geometry: &DeviceGeometry,
     listed: Listed,
     since_marks: Vec<PeakSet>,
-) -> ttmem_api::Device {
+) -> ttmem_report::Device {
     let has_places = matches!(
         device.source,
         Some(Source::Attached | Source::Model | Source::Client)
@@ -204,7 +204,7 @@ pub(super) fn device(
     let class = |class: Class| class_usage(device, geometry, class, &listed, has_places);
     let compute = device.facts.compute;
     let (id, unique_id, scope) = identity(device);
-    let described = ttmem_api::Device {
+    let described = ttmem_report::Device {
         id,
         unique_id,
         scope,
@@ -249,8 +249,8 @@ pub(super) fn device(
         telemetry: None,
         upstream: None,
     };
-    let regions = ttmem_explain::regions(&described, &described.peaks());
-    ttmem_api::Device {
+    let regions = ttmem_report::explain::regions(&described, &described.peaks());
+    ttmem_report::Device {
         regions,
         ..described
     }

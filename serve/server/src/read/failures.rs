@@ -3,16 +3,16 @@
 use super::vocabulary;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use ttmem_api::{
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{ClashKind, CoreSet, EventKind};
+use ttmem_ledger::{FailureMoment, View, name_and_stack};
+use ttmem_report::explain::{
+    BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
+};
+use ttmem_report::{
     BlockOwner, Explanation, FailedRequest, Failures, HeldBlock, MemoryClass, SCHEMA, StorageKind,
     StorageLimit, Timestamp,
 };
-use ttmem_event::catalogue::Arch;
-use ttmem_event::{ClashKind, CoreSet, EventKind};
-use ttmem_explain::{
-    BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
-};
-use ttmem_ledger::{FailureMoment, View, name_and_stack};
 
 pub(super) const DEFAULT_COUNT: u32 = 16;
 
@@ -168,7 +168,7 @@ fn blocks(moment: &FailureMoment, class: MemoryClass) -> Option<Vec<HeldBlock>> 
 /// The operation that a text names, and the line of Python behind it.
 pub(super) fn origin(text: Option<&str>) -> (Option<String>, Option<String>) {
     let (name, stack) = name_and_stack(text.unwrap_or_default());
-    let line = ttmem_api::user_frame(stack.lines());
+    let line = ttmem_report::user_frame(stack.lines());
     (vocabulary::known_text(name), line.map(vocabulary::text))
 }
 
@@ -180,7 +180,7 @@ impl<'t> Callers<'t> {
     /// Adds the caller in a text that names an operation.
     pub(super) fn add(&mut self, text: Option<&'t str>, bytes: u64) {
         let (_name, stack) = name_and_stack(text.unwrap_or_default());
-        if let Some(caller) = ttmem_api::user_caller(stack.lines()) {
+        if let Some(caller) = ttmem_report::user_caller(stack.lines()) {
             let sum = self.0.entry(caller).or_default();
             *sum = sum.saturating_add(bytes);
         }

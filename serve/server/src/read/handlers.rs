@@ -24,12 +24,12 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use ttmem_api::{
+use ttmem_ledger::{Departure, View};
+use ttmem_report::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Failures, Forgotten,
     History, KernelRow, L1Map, LastEvents, Leaks, LeftBehind, MAX_PAGE_ROWS, Mark, Marked,
     MemoryClass, Page, PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
 };
-use ttmem_ledger::{Departure, View};
 
 /// The query of a document that is asked for without parameters.
 #[derive(Debug, Deserialize, JsonSchema)]

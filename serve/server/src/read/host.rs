@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
-use ttmem_api::HostProcess;
 use ttmem_ledger::ProcessIdentity;
+use ttmem_report::HostProcess;
 
 /// How long what was read holds.
 const HOLDS: Duration = Duration::from_secs(2);

@@ -15,9 +15,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::fmt;
 use std::sync::Arc;
-use ttmem_api::{Problem, SCHEMA, escape_json};
 use ttmem_ledger::Audience;
 use ttmem_record::ReadError;
+use ttmem_report::{Problem, SCHEMA, escape_json};
 
 #[derive(Clone)]
 pub struct ReadState {

@@ -3,13 +3,13 @@
 use super::rows;
 use super::vocabulary;
 use std::collections::{BTreeMap, BTreeSet};
-use ttmem_api::{
-    Block, HexId, L1Column, L1Core, L1Map, Resident, SCHEMA, Segment, SegmentKind, Timestamp,
-};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreType};
 use ttmem_ledger::geometry::{Occupant, Placed};
 use ttmem_ledger::{Geometry, Owner, ProcessView, View, last_replays};
+use ttmem_report::{
+    Block, HexId, L1Column, L1Core, L1Map, Resident, SCHEMA, Segment, SegmentKind, Timestamp,
+};
 
 /// The most blocks that are listed; a screen has far fewer lines.
 const MAX_BLOCKS: usize = 4096;

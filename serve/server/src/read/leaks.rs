@@ -5,9 +5,9 @@ use super::vocabulary;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{Births, LeftBehind, ProcessIdentity, ProcessView, Series, View};
+use ttmem_report::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 
 /// Groups of each list.
 const MAX_GROUPS: usize = 256;

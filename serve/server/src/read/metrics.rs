@@ -23,8 +23,8 @@ use exposition::{Family, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
 pub use series::DeviceSeries;
-use ttmem_api::{Server, is_deceptive};
 use ttmem_ledger::{Geometry, MAX_LABEL_CHARS, ProcessState, View};
+use ttmem_report::{Server, is_deceptive};
 
 /// The classes of device memory that have samples.
 const CLASSES: [&str; 4] = ["dram", "l1", "l1_small", "trace"];
@@ -111,7 +111,7 @@ struct Scrape<'a> {
     view: &'a View,
     geometry: &'a Geometry,
     series: &'a DeviceSeries,
-    time: ttmem_api::Timestamp,
+    time: ttmem_report::Timestamp,
     server: &'a Server,
     /// None of a recording: nobody waits there.
     latency: Option<LatencyCounts>,

@@ -53,6 +53,6 @@ pub use tcp::{BindHttpError, BoundHttp, HttpConfig};
 
 /// The numbers of a text that has so many of them, with dashes between.
 fn dashed<const N: usize>(text: &str) -> Option<[u64; N]> {
-    let numbers: Option<Vec<u64>> = text.split('-').map(ttmem_api::decimal).collect();
+    let numbers: Option<Vec<u64>> = text.split('-').map(ttmem_report::decimal).collect();
     numbers?.try_into().ok()
 }

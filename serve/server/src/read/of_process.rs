@@ -3,8 +3,8 @@
 use super::failures::{self, Callers};
 use super::vocabulary;
 use std::collections::BTreeMap;
-use ttmem_api::{LeftBehind, LeftGroup, SCHEMA, Timestamp};
 use ttmem_ledger::{DepartedView, GaugeKind, PeakComposition, ProcessIdentity, ProcessView, View};
+use ttmem_report::{LeftBehind, LeftGroup, SCHEMA, Timestamp};
 
 /// Which process is meant: of several with one pid the one that lives, else the last one.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use super::routes::{AtQuery, Route};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use ttmem_api::{Problem, SchemaVersion, routes};
+use ttmem_report::{Problem, SchemaVersion, routes};
 
 const SCHEMAS: &str = "/components/schemas";
 

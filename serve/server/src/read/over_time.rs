@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::sync::Arc;
-use ttmem_api::{Allocations, GroupBy, Mark, MemoryClass, Recording, Timeline, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::Audience;
+use ttmem_report::{Allocations, GroupBy, Mark, MemoryClass, Recording, Timeline, Timestamp};
 
 pub(super) fn get_recording(context: &Context, NoQuery {}: NoQuery) -> Result<Recording, Refusal> {
     let recorded = context.recorded()?;

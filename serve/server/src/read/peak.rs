@@ -4,9 +4,9 @@ use super::failures::Callers;
 use super::of_process::{self, Wanted};
 use super::vocabulary;
 use std::collections::HashMap;
-use ttmem_api::{HexId, PeakContents, PeakGroup, PeakOf, SCHEMA, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{GaugeKind, View, name_and_stack};
+use ttmem_report::{HexId, PeakContents, PeakGroup, PeakOf, SCHEMA, Timestamp};
 
 /// The most groups that are listed; the smallest are put together.
 const MAX_GROUPS: usize = 1000;
@@ -45,7 +45,7 @@ fn by_line(groups: &[ttmem_ledger::PeakGroup]) -> Vec<PeakGroup> {
     for group in groups {
         let text = group.name.as_deref();
         let (name, stack) = name_and_stack(text.unwrap_or_default());
-        let line = ttmem_api::user_frame(stack.lines());
+        let line = ttmem_report::user_frame(stack.lines());
         let key = (group.pid, group.departed, name, line);
         let (count, bytes, callers) = found.entry(key).or_default();
         *count += group.count;

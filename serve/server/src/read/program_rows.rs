@@ -3,10 +3,10 @@
 use super::rows::{self, PageRequest};
 use super::vocabulary;
 use std::collections::HashMap;
-use ttmem_api::{HexId, KernelKind, Page, ProgramDevice, ProgramRow, Timestamp};
 use ttmem_event::CoreType;
 use ttmem_ledger::program::{Program, ProgramOnDevice};
 use ttmem_ledger::{Owner, ProcessView, View, last_replays};
+use ttmem_report::{HexId, KernelKind, Page, ProgramDevice, ProgramRow, Timestamp};
 
 /// Compute cores by device and by the program that ran last on them.
 type ResidentCores = HashMap<(u32, Owner), u32>;

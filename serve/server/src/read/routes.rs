@@ -33,14 +33,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
-use ttmem_api::routes::{
+use ttmem_ledger::{Audience, Device, Geometry, View};
+use ttmem_machine::Selector;
+use ttmem_report::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH,
     HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, METRICS, OPENAPI, PEAK, PROCESSES, PROGRAMS,
     READY, RECORD, RECORDING, SNAPSHOT, TIMELINE,
 };
-use ttmem_api::{HexId, StreamMessage, Timestamp, escape_json};
-use ttmem_ledger::{Audience, Device, Geometry, View};
-use ttmem_machine::Selector;
+use ttmem_report::{HexId, StreamMessage, Timestamp, escape_json};
 
 /// Of several devices, so many are named.
 const MAX_NUMBERS: usize = 32;

@@ -4,7 +4,7 @@
 //! make a page of 10,000 buffers half as dear again; what makes rows long are their texts and lists,
 //! and those are quickly measured. The rest of a row is bounded by its kind.
 
-use ttmem_api::{BufferRow, CbRow, KernelRow, ProgramRow, escaped_json_growth};
+use ttmem_report::{BufferRow, CbRow, KernelRow, ProgramRow, escaped_json_growth};
 
 pub(super) trait RowLength {
     /// No fewer bytes than it has in JSON, with a comma behind it.
@@ -73,7 +73,7 @@ fn text(value: &str) -> u64 {
 mod tests {
     use super::*;
     use serde::Serialize;
-    use ttmem_api::{
+    use ttmem_report::{
         BinaryState, BufferLayout, CbKind, CoreType, HexId, KernelKind, MemoryClass, ProgramDevice,
         Timestamp, escape_json,
     };

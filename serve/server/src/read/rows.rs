@@ -9,10 +9,10 @@ use super::handlers::bounded;
 use super::http::Refusal;
 use super::row_length::RowLength;
 use super::vocabulary;
-use ttmem_api::{BufferRow, CbRow, HexId, KernelRow, MAX_PAGE_ROWS, Page, SCHEMA, Timestamp};
 use ttmem_event::{CoresId, TextId};
 use ttmem_ledger::program::{Cb, Kernel, Program, ProgramOnDevice};
 use ttmem_ledger::{ProcessView, View};
+use ttmem_report::{BufferRow, CbRow, HexId, KernelRow, MAX_PAGE_ROWS, Page, SCHEMA, Timestamp};
 
 const DEFAULT_LIMIT: u32 = 1000;
 
@@ -274,7 +274,7 @@ pub(super) fn python(process: &ProcessView, id: TextId) -> Option<Vec<String>> {
 /// The line of Python that something comes from.
 pub(super) fn python_line(process: &ProcessView, id: TextId) -> Option<String> {
     let frames = process.account.definitions.python_stack(id);
-    ttmem_api::user_frame(frames).map(vocabulary::text)
+    ttmem_report::user_frame(frames).map(vocabulary::text)
 }
 
 pub(super) fn instance(process: &ProcessView) -> Option<String> {

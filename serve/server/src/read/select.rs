@@ -8,12 +8,12 @@ use super::rows::{self, PageBytes, PageRequest};
 use super::vocabulary;
 use std::collections::HashMap;
 use std::hash::Hash;
-use ttmem_api::{
+use ttmem_event::TextId;
+use ttmem_ledger::{ProcessView, View};
+use ttmem_report::{
     BufferGroup, BufferGroups, BufferQuery, BufferRow, GroupBy, MemoryClass, Page, SCHEMA, Search,
     SortBy, Timestamp,
 };
-use ttmem_event::TextId;
-use ttmem_ledger::{ProcessView, View};
 
 /// The most groups of an answer; the rest is counted.
 const MAX_GROUPS: usize = 1000;

@@ -8,14 +8,14 @@ use super::host::{self, HostOf};
 use super::vocabulary;
 use crate::machine::Joined;
 use std::collections::BTreeMap;
-use ttmem_api::{
-    Anomalies, DeviceDetail, FailureCount, HexId, IncompleteReason, LeakCandidates, Mark,
-    PeakBytes, Process, ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
-};
 use ttmem_event::Class;
 use ttmem_ledger::{
     DepartedView, Device, DeviceKey, Exit, GaugeKind, Geometry, IncompleteReasons, Labels,
     NotTracked, ProcessIdentity, ProcessView, View,
+};
+use ttmem_report::{
+    Anomalies, DeviceDetail, FailureCount, HexId, IncompleteReason, LeakCandidates, Mark,
+    PeakBytes, Process, ProcessDevice, Released, SCHEMA, Server, Snapshot, Timestamp,
 };
 
 /// More entries of one list than any machine gives rise to, and few enough to send.
@@ -150,7 +150,12 @@ pub(super) fn processes(view: &View, host_of: HostOf) -> (Vec<Process>, Option<S
     (processes, budget.complaint("devices of processes"))
 }
 
-fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) -> ttmem_api::Device {
+fn one_device(
+    view: &View,
+    geometry: &Geometry,
+    index: usize,
+    listed: Listed,
+) -> ttmem_report::Device {
     let each = &view.devices[index];
     let running = each.totals.since_mark();
     let peaks = view.marks.peaks_since(index, running);
@@ -159,7 +164,11 @@ fn one_device(view: &View, geometry: &Geometry, index: usize, listed: Listed) ->
 }
 
 /// The figures of one device, without the lists of what processes have on it.
-pub(crate) fn device_figures(view: &View, geometry: &Geometry, index: usize) -> ttmem_api::Device {
+pub(crate) fn device_figures(
+    view: &View,
+    geometry: &Geometry,
+    index: usize,
+) -> ttmem_report::Device {
     let each = &view.devices[index];
     device(
         each,
@@ -342,7 +351,7 @@ fn departed(view: &View, departed: &DepartedView) -> Process {
     Process {
         devices: devices.collect(),
         names_hidden: departed.names_are_hidden,
-        state: ttmem_api::ProcessState::Exited,
+        state: ttmem_report::ProcessState::Exited,
         incomplete: !reasons.is_empty(),
         incomplete_reasons: reasons,
         lost_events: departed.lost_events,
@@ -418,7 +427,7 @@ fn identified(identity: &ProcessIdentity) -> Process {
         names_hidden: false,
         uid: vocabulary::known_user(identity.uid),
         start_time: identity.start_time.map(Timestamp::from_unix_nanos),
-        state: ttmem_api::ProcessState::Exited,
+        state: ttmem_report::ProcessState::Exited,
         source: vocabulary::source(identity.source),
         incomplete: false,
         incomplete_reasons: Vec::new(),

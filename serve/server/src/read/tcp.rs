@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use ttmem_api::{HttpUrl, Token};
+use ttmem_reader::{HttpUrl, Token};
 
 /// A peer that confirms nothing for so long is gone; streams are dropped then.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);

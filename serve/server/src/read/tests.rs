@@ -35,13 +35,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use tempfile::TempDir;
-use ttmem_api::{ApiClient, Timestamp};
 use ttmem_event::catalogue::{Arch, BankedRegion, BoardKind, Capacities, DeviceOptions};
 use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{Audience, Departure, Holder, Ledger, Limits, ProcessIdentity};
+use ttmem_reader::ApiClient;
+use ttmem_report::Timestamp;
 
 /// 2026-11-15 08:25:03 UTC.
 const NOW: u64 = 1_794_731_103_000_000_000;
@@ -66,7 +67,7 @@ fn facts() -> ServerFacts {
     ServerFacts {
         time: Timestamp::from_unix_nanos(NOW),
         host: "host".to_owned(),
-        server: ttmem_api::Server {
+        server: ttmem_report::Server {
             pid: 7,
             version: "0.1.0".to_owned(),
             started: Timestamp::from_unix_nanos(NOW - 90_500_000_000),

@@ -47,9 +47,9 @@ pub(super) fn instance(instance: [u8; 16]) -> String {
 /// Declares how the words of a set are called in the read API: by the same names.
 macro_rules! same_words {
     ($($visibility:vis $name:ident: $set:ident to $called:ident { $($word:ident),+ })+) => {
-        $($visibility fn $name(word: $set) -> ttmem_api::$called {
+        $($visibility fn $name(word: $set) -> ttmem_report::$called {
             match word {
-                $($set::$word => ttmem_api::$called::$word,)+
+                $($set::$word => ttmem_report::$called::$word,)+
             }
         })+
     };
@@ -65,19 +65,19 @@ same_words! {
     pub(super) process_state: ProcessState to ProcessState { Live, Detached, Exited }
 }
 
-pub(super) fn layout(layout: Layout) -> Option<ttmem_api::BufferLayout> {
+pub(super) fn layout(layout: Layout) -> Option<ttmem_report::BufferLayout> {
     match layout {
-        Layout::Interleaved => Some(ttmem_api::BufferLayout::Interleaved),
+        Layout::Interleaved => Some(ttmem_report::BufferLayout::Interleaved),
         Layout::Unknown => None,
-        Layout::HeightSharded => Some(ttmem_api::BufferLayout::HeightSharded),
-        Layout::WidthSharded => Some(ttmem_api::BufferLayout::WidthSharded),
-        Layout::BlockSharded => Some(ttmem_api::BufferLayout::BlockSharded),
-        Layout::NdSharded => Some(ttmem_api::BufferLayout::NdSharded),
+        Layout::HeightSharded => Some(ttmem_report::BufferLayout::HeightSharded),
+        Layout::WidthSharded => Some(ttmem_report::BufferLayout::WidthSharded),
+        Layout::BlockSharded => Some(ttmem_report::BufferLayout::BlockSharded),
+        Layout::NdSharded => Some(ttmem_report::BufferLayout::NdSharded),
     }
 }
 
 /// The class of a word; none of a word that is not known.
-pub(super) fn class_named(word: ttmem_api::MemoryClass) -> Option<Class> {
+pub(super) fn class_named(word: ttmem_report::MemoryClass) -> Option<Class> {
     Class::ALL
         .iter()
         .copied()

@@ -7,9 +7,9 @@ use super::walk::Walker;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use ttmem_api::{HexId, Rectangle, Timestamp};
 use ttmem_ledger::Ledger;
 use ttmem_record::{Follow, Played};
+use ttmem_report::{HexId, Rectangle, Timestamp};
 
 /// The most rectangles of an answer.
 pub(crate) const MAX_RECTANGLES: u32 = 20_000;

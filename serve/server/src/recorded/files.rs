@@ -9,13 +9,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use ttmem_api::{
-    HexId, Mark, PeakOf, RecordedFailure, RecordedFailureKind, RecordedPeak, Recording,
-    RecordingSource, SCHEMA, Timestamp,
-};
 use ttmem_event::EventKind;
 use ttmem_record::{
     Budget, Charge, Contents, OpenError, PeakNote, Player, StatePlace, Summary, Turn,
+};
+use ttmem_report::{
+    HexId, Mark, PeakOf, RecordedFailure, RecordedFailureKind, RecordedPeak, Recording,
+    RecordingSource, SCHEMA, Timestamp,
 };
 
 /// Marks and failures that are listed, of each; the newest.

@@ -38,10 +38,10 @@ use players::Players;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use survey::Survey;
-use ttmem_api::{
+use ttmem_ledger::{Audience, View};
+use ttmem_report::{
     Allocations, History, LastEvents, Recording, RecordingSource, Timeline, Timestamp,
 };
-use ttmem_ledger::{Audience, View};
 
 /// A way to the recorded past; clones share players and what they have worked out.
 #[derive(Clone, Debug)]
@@ -210,7 +210,7 @@ impl Recorded {
     pub(crate) fn timeline(
         &self,
         over: (&OverTime, &[OverTime]),
-        by: ttmem_api::GroupBy,
+        by: ttmem_report::GroupBy,
         (points, audience): (u32, Audience),
     ) -> Result<Timeline, RecordedError> {
         let how = (points, audience);

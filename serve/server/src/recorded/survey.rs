@@ -18,9 +18,9 @@ use crate::read::vocabulary;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use ttmem_api::{Allocations, GroupBy, History, SCHEMA, Timeline, Timestamp};
 use ttmem_event::Class;
 use ttmem_ledger::{Audience, DeviceKey, GaugeKind};
+use ttmem_report::{Allocations, GroupBy, History, SCHEMA, Timeline, Timestamp};
 
 /// Who may wait for a walk besides the one who walks.
 const MAX_WAITING: usize = 2;

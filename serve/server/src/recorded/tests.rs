@@ -11,9 +11,9 @@ pub(crate) use session::{Timed, session};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-use ttmem_api::{RecordingSource, Timestamp};
 use ttmem_ledger::Ledger;
 use ttmem_record::{Input, Writer, WriterOptions};
+use ttmem_report::{RecordingSource, Timestamp};
 
 /// The instant at which every recording of a test begins.
 pub(crate) const START: u64 = 500;

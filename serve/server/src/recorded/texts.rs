@@ -63,7 +63,7 @@ fn origin(ledger: &Ledger, process: u32, id: TextId, audience: Audience) -> Orig
     let definitions = &known.account.definitions;
     let name = if may_see { &*identity.name } else { "" };
     let operation = definitions.name(id).filter(|_name| may_see);
-    let line = ttmem_api::user_frame(definitions.python_stack(id)).filter(|_line| may_see);
+    let line = ttmem_report::user_frame(definitions.python_stack(id)).filter(|_line| may_see);
     Origin {
         pid: identity.pid,
         process: Some(vocabulary::process_label(identity.pid, name)),

@@ -8,9 +8,9 @@ use super::live_buffers::{Keeper, LiveBuffers, Placed};
 use super::texts::Texts;
 use super::walk::Walker;
 use std::collections::HashMap;
-use ttmem_api::{GroupBy, Layer};
 use ttmem_ledger::Ledger;
 use ttmem_record::{Follow, Played};
+use ttmem_report::{GroupBy, Layer};
 
 /// The most steps of a timeline.
 pub(crate) const MAX_POINTS: u32 = 2000;

@@ -4,9 +4,9 @@ use super::allocations::AllocationsWalker;
 use super::files::FilePlayer;
 use super::timeline::TimelineWalker;
 use super::walk::Walker;
-use ttmem_api::GroupBy;
 use ttmem_ledger::{Effect, Ledger};
 use ttmem_record::{Follow, Input, OverBudget, Played};
+use ttmem_report::GroupBy;
 
 /// One class of a device: a timeline for each of some groupings, and where buffers lay.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use ttmem_api::Timestamp;
 use ttmem_record::{OpenError, Recording, Summary};
+use ttmem_report::Timestamp;
 
 /// Files with a failure, and those beside them, that are kept beyond the others.
 const MAX_KEPT_FILES: usize = 64;

@@ -16,8 +16,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
-use ttmem_api::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp, escape_json};
 use ttmem_ledger::{Audience, View};
+use ttmem_report::{SCHEMA, StreamGap, StreamHello, StreamMessage, Timestamp, escape_json};
 
 /// Pieces of a stream that may wait for a reader; what it does not take stays in the journal.
 const QUEUE: usize = 2;

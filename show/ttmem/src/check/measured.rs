@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 use std::cmp::Reverse;
-use ttmem_api::{
+use ttmem_report::{
     LeakCandidates, LeftGroup, MemoryClass, PeakBytes, PeakGroup, called_from, short_line,
     size_text,
 };

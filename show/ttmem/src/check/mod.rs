@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use ttmem_api::{escape_json, size_text};
+use ttmem_report::{escape_json, size_text};
 
 /// Reports that are read: those of `ttmem run` are far below it.
 const MAX_REPORT_BYTES: u64 = 256 << 20;

@@ -11,7 +11,8 @@ use clap::{ArgMatches, Args, CommandFactory};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use ttmem_api::{HttpUrl, ParseTimestampError, PrometheusUrl, Timestamp};
+use ttmem_reader::{HttpUrl, PrometheusUrl};
+use ttmem_report::{ParseTimestampError, Timestamp};
 
 /// Options of the commands that only read.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]

@@ -130,7 +130,7 @@ fn top_begins_as_it_is_told() {
     assert_eq!(other.look.interval, Duration::from_millis(250));
     assert!(other.once && other.http.http.is_some());
     let grouped = top("ttmem top --once --view buffers --group line");
-    assert_eq!(grouped.group, Some(ttmem_api::GroupBy::Line));
+    assert_eq!(grouped.group, Some(ttmem_report::GroupBy::Line));
     assert!(parse("ttmem top --once --view buffers --group stack").is_err());
 }
 

@@ -4,8 +4,8 @@ use super::{ChosenDevice, HttpOptions, PrometheusOptions, RecordedOptions};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
-use ttmem_api::GroupBy;
-use ttmem_api::HostPattern;
+use ttmem_reader::HostPattern;
+use ttmem_report::GroupBy;
 use ttmem_tui::{ColourDepth, Tab};
 
 /// The intervals that make sense: below, a server does little else; above, nothing is live.

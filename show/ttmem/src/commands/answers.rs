@@ -6,7 +6,8 @@ use crate::output::{Output, Screen};
 use crate::render;
 use anyhow::Result;
 use std::io::Write;
-use ttmem_api::{ApiClient, escape_json};
+use ttmem_reader::ApiClient;
+use ttmem_report::escape_json;
 
 pub(super) fn status(
     client: &ApiClient,

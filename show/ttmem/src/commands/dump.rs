@@ -9,7 +9,8 @@ use crate::render::{Dump, DumpRow, last_events};
 use anyhow::{Result, bail};
 use std::io::Write;
 use std::time::Duration;
-use ttmem_api::{ApiClient, BufferRow, CbRow, KernelRow, SCHEMA, escape_json};
+use ttmem_reader::ApiClient;
+use ttmem_report::{BufferRow, CbRow, KernelRow, SCHEMA, escape_json};
 
 /// Rows asked for at once: a few megabytes of JSON.
 const PAGE_ROWS: u32 = 10_000;

@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
-use ttmem_api::{ApiClient, Failures, escape_json};
+use ttmem_reader::ApiClient;
+use ttmem_report::{Failures, escape_json};
 
 /// Read at once: large logs are read once from end to end.
 const READ_BYTES: usize = 256 << 10;
@@ -22,7 +23,7 @@ const MOST_RECORDED: u32 = 64;
 pub(super) fn of_log(path: &Path) -> Result<Failures> {
     if path == Path::new("-") {
         let log = BufReader::with_capacity(READ_BYTES, io::stdin().lock());
-        return ttmem_explain::log::read(log).context("cannot read standard input");
+        return ttmem_report::explain::log::read(log).context("cannot read standard input");
     }
     if report_file::is_recorded(path) {
         let source = Source::open(path)?;
@@ -31,7 +32,7 @@ pub(super) fn of_log(path: &Path) -> Result<Failures> {
     let name = path.display();
     let log = File::open(path).with_context(|| format!("cannot open {name}"))?;
     let log = BufReader::with_capacity(READ_BYTES, log);
-    ttmem_explain::log::read(log).with_context(|| format!("cannot read {name}"))
+    ttmem_report::explain::log::read(log).with_context(|| format!("cannot read {name}"))
 }
 
 /// The newest failure that a server knows.

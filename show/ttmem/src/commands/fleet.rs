@@ -6,7 +6,8 @@ use crate::output::{Output, Screen};
 use crate::render;
 use anyhow::Result;
 use std::io::Write;
-use ttmem_api::{Fleet, Prometheus, Token, escape_json};
+use ttmem_reader::{Prometheus, Token};
+use ttmem_report::escape_json;
 
 /// Rows of each list, unless the user wants otherwise.
 pub(super) const ROWS: usize = 20;
@@ -37,7 +38,7 @@ pub(super) fn print(
     screen: Screen,
     output: &mut Output<impl Write>,
 ) -> Result<()> {
-    let fleet = Fleet::ask(prometheus)?;
+    let fleet = prometheus.fleet()?;
     let text = if as_json {
         escape_json(format!("{}\n", serde_json::to_string_pretty(&fleet)?))
     } else {

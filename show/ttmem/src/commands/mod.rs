@@ -21,7 +21,7 @@ use crate::{check, config, demo, doctor, load, manual, report_file, run, service
 use anyhow::Result;
 use std::io::{BufWriter, StdoutLock};
 use std::process::ExitCode;
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 
 /// Runs the command; the exit code if it did what it was asked for.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {

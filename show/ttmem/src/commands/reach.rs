@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ttmem_api::{ApiClient, ApiRequestError, Token};
+use ttmem_reader::{ApiClient, ApiRequestError, Token};
 use ttmem_server::socket::{LEGACY_SOCKET_PATH, SERVICE_SOCKET_PATH, default_socket_path};
 
 /// How often a busy server is asked again: its readers are served in less than that many seconds.
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_server_that_is_not_for_this_user_is_explained() {
         let denied = ApiRequestError::Connect {
-            server: ttmem_api::Address::Unix(PathBuf::from(SERVICE_SOCKET_PATH)),
+            server: ttmem_reader::Address::Unix(PathBuf::from(SERVICE_SOCKET_PATH)),
             source: ErrorKind::PermissionDenied.into(),
         };
         let denied = explained(denied);

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
-use ttmem_api::{RecordRequest, RecordedPart, RecordingReader};
+use ttmem_reader::{RecordRequest, RecordedPart, RecordingReader};
 use ttmem_server::open_recording;
 
 /// How long the server may take until it begins: it may have to save millions of rows.
@@ -105,21 +105,21 @@ fn receive<S>(
 }
 
 /// Why the server ended a recording in order.
-fn why_ended(options: &RecordOptions, client: &ttmem_api::ApiClient) -> String {
+fn why_ended(options: &RecordOptions, client: &ttmem_reader::ApiClient) -> String {
     let Ok(processes) = client.clone().with_timeout(LOOK * 20).processes() else {
         return "the server has ended\n".to_owned();
     };
     let lives = |pid: u32| {
         let mut processes = processes.processes.iter();
         processes.any(|process| {
-            process.pid == Some(pid) && process.state != ttmem_api::ProcessState::Exited
+            process.pid == Some(pid) && process.state != ttmem_report::ProcessState::Exited
         })
     };
     match options.pid {
         Some(pid) if !lives(pid) => format!("process {pid} has ended\n"),
         _full => format!(
             "the file is as large as it may be ({})\n",
-            ttmem_api::size_text(options.max_size)
+            ttmem_report::size_text(options.max_size)
         ),
     }
 }

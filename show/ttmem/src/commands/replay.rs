@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
-use ttmem_api::{Recording, Token};
+use ttmem_reader::Token;
+use ttmem_report::Recording;
 use ttmem_server::{HttpConfig, Replay, ReplayConfig, missing_page};
 
 pub(super) fn run(options: &ReplayOptions, mut output: Output<impl Write>) -> Result<()> {
@@ -85,7 +86,7 @@ pub(super) fn described(file: &Path, recording: &Recording) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::{RecordingSource, SCHEMA, Timestamp};
+    use ttmem_report::{RecordingSource, SCHEMA, Timestamp};
 
     #[test]
     fn all_that_is_wrong_with_a_recording_is_said() {

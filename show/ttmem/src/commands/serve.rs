@@ -6,9 +6,9 @@ use crate::exit;
 use crate::notify::{READY, notify};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use ttmem_api::Token;
 use ttmem_event::legacy::BufferTypeNumbering;
 use ttmem_machine::Roots;
+use ttmem_reader::Token;
 use ttmem_server::log::{LogFileOptions, LogFormat, LogOptions, LogTarget};
 use ttmem_server::socket::{BindSocketError, LEGACY_SOCKET_PATH, ensure_runtime_dir};
 use ttmem_server::{

@@ -12,8 +12,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
-use ttmem_api::{ApiClient, HttpUrl};
 use ttmem_event::legacy::{BufferTypeNumbering, Generation, Request, RequestKind};
+use ttmem_reader::{ApiClient, HttpUrl};
 use ttmem_server::log::{LogFileOptions, LogOptions, LogTarget};
 use ttmem_server::{LogConfig, Server, ServerConfig, ServerHandle, Signals, SocketConfig};
 
@@ -137,7 +137,7 @@ fn status_as_text_and_as_json() {
     assert!(page.contains("Device 0  unknown board, legacy"), "{page}");
     let json = status_options(true);
     let document = printed(|output| answers::status(&client, &json, PLAIN, output).unwrap());
-    let snapshot: ttmem_api::Snapshot = serde_json::from_str(&document).unwrap();
+    let snapshot: ttmem_report::Snapshot = serde_json::from_str(&document).unwrap();
     assert_eq!(snapshot.devices[0].l1.charged_bytes, 3 * 1024);
     assert_eq!(snapshot.processes[0].claimed_pid, Some(4711));
 }

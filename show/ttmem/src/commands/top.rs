@@ -8,7 +8,8 @@ use crate::output::{Output, Screen, text_size};
 use crate::recording_file::Source;
 use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write, stdin, stdout};
-use ttmem_api::{ApiClient, HostPattern, HttpUrl, Prometheus, Timestamp, Token};
+use ttmem_reader::{ApiClient, HostPattern, HttpUrl, Prometheus, Token};
+use ttmem_report::Timestamp;
 use ttmem_tui::fleet::{FleetLeft, FleetOptions};
 use ttmem_tui::{Background, Companion, ExportForm, Left, OnceOptions, Tab, Theme};
 

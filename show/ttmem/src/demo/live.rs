@@ -8,7 +8,7 @@ use crate::interrupt::StopReason;
 use anyhow::Result;
 use std::cell::Cell;
 use std::sync::mpsc::Receiver;
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 use ttmem_tui::{Companion, CompanionLine};
 
 /// Shows a scenario until it ends or the user wants it to.

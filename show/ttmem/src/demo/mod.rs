@@ -25,9 +25,9 @@ use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use tempfile::TempDir;
-use ttmem_api::ApiClient;
 use ttmem_client::{Config, Tracker};
 use ttmem_event::Source;
+use ttmem_reader::ApiClient;
 use ttmem_server::{RecordConfig, RecordTarget, missing_page};
 
 /// Connections that the demo's server takes: its own program, and some of curious users.

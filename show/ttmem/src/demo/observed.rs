@@ -8,9 +8,10 @@ use super::progress::SharedProgress;
 use crate::observer::{FLUSH_TIMEOUT, Observer};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
-use ttmem_api::{ApiClient, Snapshot, Timestamp};
 use ttmem_client::Tracker;
 use ttmem_event::{EventKind, MeshDefinition, MeshId};
+use ttmem_reader::ApiClient;
+use ttmem_report::{Snapshot, Timestamp};
 
 /// Events that are looked through for a failure: all that the server keeps of a process.
 const KEPT_EVENTS: u32 = 256;

@@ -18,10 +18,10 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ttmem_api::ApiClient;
 use ttmem_client::Tracker;
 use ttmem_event::catalogue::BoardKind;
 use ttmem_model::scenario::{Outcome, Pace, Play, StepDone, play};
+use ttmem_reader::ApiClient;
 
 /// Sleeps that are shorter than this are put together: waking up costs more than they are worth.
 const SHORTEST_NAP: Duration = Duration::from_millis(20);

@@ -12,9 +12,9 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use ttmem_api::{CacheCounts, GrowingGroup, LeakCandidates, PeakBytes, Snapshot};
 use ttmem_client::Statistics;
 use ttmem_model::runtime::FailureKind;
+use ttmem_report::{CacheCounts, GrowingGroup, LeakCandidates, PeakBytes, Snapshot};
 
 /// The name of the first figure that is compared.
 const EVENTS: &str = "events";
@@ -132,7 +132,7 @@ impl Report {
             compare("failures", recorded.failures, observed.failures_confirmed),
         ];
         // The server is this program's own: every process in it is this one.
-        let process = |figure: fn(&ttmem_api::Process) -> u64| {
+        let process = |figure: fn(&ttmem_report::Process) -> u64| {
             after_play.processes.iter().map(figure).sum::<u64>()
         };
         Self {

@@ -22,8 +22,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::PersistError;
-use ttmem_api::{ApiClient, ClassUsage, Device, Process, Snapshot, size_text};
 use ttmem_machine::{Bdf, Machine, Reader, Reading, Roots};
+use ttmem_reader::ApiClient;
+use ttmem_report::{ClassUsage, Device, Process, Snapshot, size_text};
 use ttmem_tui::text::paragraph;
 
 /// The folder in the archive, so that unpacking it makes no mess.

@@ -3,9 +3,9 @@
 use super::{Check, State};
 use crate::run::quoted;
 use std::path::Path;
-use ttmem_api::size_text;
 use ttmem_machine::shm::{LeftOut, ReadRegionError, RefuseRegion, SharedMemory};
 use ttmem_machine::{Machine, Reading, Sample, Unread};
+use ttmem_report::size_text;
 
 /// With less than this no file of upstream's fits.
 const LEAST_FREE_BYTES: u64 = 64 << 10;

@@ -24,8 +24,8 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use ttmem_api::{Device, DeviceNames, HexId, Telemetry, Upstream, escape_json};
 use ttmem_machine::{Machine, Reader, Roots, Sample, Watch};
+use ttmem_report::{Device, DeviceNames, HexId, Telemetry, Upstream, escape_json};
 use ttmem_server::describe_machine;
 
 /// How a check ended, the worst last.
@@ -100,7 +100,7 @@ struct Findings {
     warnings: usize,
     checks: Vec<Check>,
     devices: Vec<Chip>,
-    machine: ttmem_api::Machine,
+    machine: ttmem_report::Machine,
 }
 
 /// Looks at everything, prints it, and says by the exit code whether something does not work.

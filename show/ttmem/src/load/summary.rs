@@ -8,7 +8,7 @@ use crate::render::in_seconds;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use ttmem_api::{Process, Snapshot};
+use ttmem_report::{Process, Snapshot};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {

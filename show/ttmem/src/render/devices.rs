@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ttmem_api::{
+use ttmem_report::{
     ClassUsage, Device, Process, Snapshot, Source, Telemetry, Timestamp, UpstreamBytes,
 };
 

@@ -2,7 +2,7 @@
 
 use super::{Paint, layout_width};
 use crate::output::Screen;
-use ttmem_api::is_deceptive;
+use ttmem_report::is_deceptive;
 use ttmem_tui::text::paragraph;
 
 /// One check.

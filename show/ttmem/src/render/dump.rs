@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use serde::Serialize;
-use ttmem_api::{BufferRow, CbRow, KernelRow, Row};
+use ttmem_report::{BufferRow, CbRow, KernelRow, Row};
 
 use super::paint::Paint;
 use super::{known, layout_width};

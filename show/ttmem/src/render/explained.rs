@@ -2,7 +2,7 @@
 
 use super::Page;
 use crate::output::Screen;
-use ttmem_api::{Explanation, Failures};
+use ttmem_report::{Explanation, Failures};
 use ttmem_tui::explanation::{self, Style};
 use ttmem_tui::format::counted;
 

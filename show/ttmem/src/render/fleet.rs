@@ -2,7 +2,7 @@
 
 use super::Page;
 use crate::output::Screen;
-use ttmem_api::Fleet;
+use ttmem_report::Fleet;
 
 /// What is wrong, then hosts, jobs and devices, at most so many of each.
 pub(crate) fn fleet(fleet: &Fleet, rows: usize, screen: Screen) -> String {

@@ -4,7 +4,7 @@ use crate::output::Output;
 use anyhow::{Result, ensure};
 use serde::{Serialize, Serializer};
 use std::time::Duration;
-use ttmem_api::escape_json;
+use ttmem_report::escape_json;
 
 /// Prints a report, as JSON or as a text; fails if something in it is not as it should be.
 pub(crate) fn print_report(

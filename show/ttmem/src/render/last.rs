@@ -3,7 +3,7 @@
 //! Lines are as long as they are: whoever asks what a process did last wants all of it.
 
 use std::fmt::Write as _;
-use ttmem_api::{FieldValue, LastEvent, LastEvents};
+use ttmem_report::{FieldValue, LastEvent, LastEvents};
 use ttmem_tui::text::clip;
 
 /// Characters of a name or a field; a server cuts its own far below this.
@@ -48,7 +48,7 @@ fn line(event: &LastEvent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::{EventFields, SCHEMA, Timestamp};
+    use ttmem_report::{EventFields, SCHEMA, Timestamp};
 
     #[test]
     fn each_event_is_one_line_that_steers_no_terminal() {

@@ -35,7 +35,7 @@ pub(crate) use status::{forgotten, status};
 
 use crate::output::Screen;
 use paint::Paint;
-use ttmem_api::PeakBytes;
+use ttmem_report::PeakBytes;
 use ttmem_tui::format::{bytes, count};
 use ttmem_tui::text::{Column, Table};
 

@@ -5,7 +5,7 @@ use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Ranks, Region, Report};
-use ttmem_api::{
+use ttmem_report::{
     Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakGroup, Process, Released, called_from,
     short_line,
 };

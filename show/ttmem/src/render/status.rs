@@ -1,6 +1,6 @@
 //! The status page: server, devices, processes, and what does not add up.
 
-use ttmem_api::{Forgotten, Process, ProcessState, Released, Snapshot, UpstreamBytes};
+use ttmem_report::{Forgotten, Process, ProcessState, Released, Snapshot, UpstreamBytes};
 
 use super::devices::devices;
 use super::paint::sentence;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use ttmem_api::{
+use ttmem_report::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device,
     FailureCount, FailureCounts, HexId, IncompleteReason, KernelKind, KernelRow, KernelUsage,
     LeakCandidates, MemoryClass, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,

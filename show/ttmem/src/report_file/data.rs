@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 /// What is read out of a document and put back by the page: documents of instants at which nothing had
 /// changed are the same without it.

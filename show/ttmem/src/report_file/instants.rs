@@ -1,7 +1,7 @@
 //! At which instants a report has documents: the end, failures, peaks, marks, and then ever finer steps.
 
 use std::collections::{HashSet, VecDeque};
-use ttmem_api::{MemoryClass, PeakOf, Recording, Timestamp};
+use ttmem_report::{MemoryClass, PeakOf, Recording, Timestamp};
 
 /// Failures and marks that have an instant of their own, each; of more the first and the last.
 const MOST_OF_A_KIND: usize = 64;
@@ -102,7 +102,7 @@ fn is_memory(of: PeakOf) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::{RecordedFailure, RecordedFailureKind, RecordingSource, SCHEMA};
+    use ttmem_report::{RecordedFailure, RecordedFailureKind, RecordingSource, SCHEMA};
 
     fn about(from: u64, to: u64, failures: &[u64]) -> Recording {
         let failure = |time: &u64| RecordedFailure {

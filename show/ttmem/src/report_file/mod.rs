@@ -19,7 +19,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
-use ttmem_api::{ApiClient, ApiRequestError, Timestamp, size_text};
+use ttmem_reader::{ApiClient, ApiRequestError};
+use ttmem_report::{Timestamp, size_text};
 use ttmem_server::ReportPage;
 
 /// What the data of a report may take in the file; the page itself takes some 200 KB more.

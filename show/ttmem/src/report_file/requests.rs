@@ -1,10 +1,10 @@
 //! What the page asks for, as `show/web/src/views/` does: the requests whose answers a report has.
 
-use ttmem_api::routes::{
+use ttmem_report::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, FAILURES, HISTORY, L1_MAP, LAST, LEAKS, PEAK,
     PROGRAMS, RECORDING, SNAPSHOT, TIMELINE,
 };
-use ttmem_api::{Device, MemoryClass, PeakOf, Recording, Snapshot, Timestamp};
+use ttmem_report::{Device, MemoryClass, PeakOf, Recording, Snapshot, Timestamp};
 
 /// Classes that a device has.
 const CLASSES: [(MemoryClass, PeakOf); 4] = [

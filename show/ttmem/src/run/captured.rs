@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 use ttmem_tui::{Companion, CompanionLine, format};
 
 /// What is kept of a program's output: the newest, enough for any screen's history.

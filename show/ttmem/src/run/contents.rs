@@ -4,9 +4,10 @@
 use super::report::Report;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use ttmem_api::{
-    ApiClient, Explanation, GrowingGroup, LeftGroup, MemoryClass, PeakBytes, PeakContents,
-    PeakGroup, PeakOf, Process,
+use ttmem_reader::ApiClient;
+use ttmem_report::{
+    Explanation, GrowingGroup, LeftGroup, MemoryClass, PeakBytes, PeakContents, PeakGroup, PeakOf,
+    Process,
 };
 
 /// As many as a server keeps.

@@ -285,7 +285,7 @@ impl Destination {
             screen.color = false;
         }
         let text = if json {
-            ttmem_api::escape_json(format!("{:#}\n", report.json()))
+            ttmem_report::escape_json(format!("{:#}\n", report.json()))
         } else {
             render::ran(report, screen)
         };

@@ -6,7 +6,7 @@
 use super::contents::Figure;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use ttmem_api::{
+use ttmem_report::{
     LeakCandidates, MemoryClass, PeakBytes, Process, ProcessState, Released, Timestamp,
 };
 

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ttmem_api::{
-    ApiClient, Device, HexId, LeakCandidates, PeakBytes, Process, ProcessState, Setting, Snapshot,
-    Timestamp,
+use ttmem_reader::ApiClient;
+use ttmem_report::{
+    Device, HexId, LeakCandidates, PeakBytes, Process, ProcessState, Setting, Snapshot, Timestamp,
 };
 
 #[derive(Debug)]
@@ -352,7 +352,7 @@ impl DeviceUse {
 fn regions(uses: &[(&Device, DeviceUse)]) -> Vec<Setting> {
     let mut most: BTreeMap<String, Setting> = BTreeMap::new();
     for (device, used) in uses {
-        for setting in ttmem_explain::regions(device, &used.peaks) {
+        for setting in ttmem_report::explain::regions(device, &used.peaks) {
             let known = most.get(&setting.name);
             if known.is_none_or(|known| known.value < setting.value) {
                 most.insert(setting.name.clone(), setting);

@@ -5,7 +5,7 @@ use super::watch::{Watched, Whose};
 use super::*;
 use crate::render::tests::{device, process, reason, snapshot};
 use std::time::Duration;
-use ttmem_api::{
+use ttmem_report::{
     CbUsage, ClassUsage, Device, Explanation, GrowingGroup, KernelUsage, LeakCandidates, LeakGroup,
     LeftGroup, MemoryClass, PeakBytes, PeakContents, PeakGroup, PeakOf, Process, ProcessState,
     Released, SCHEMA, Timestamp,
@@ -118,7 +118,9 @@ fn regions_of_a_run_that_failed_are_at_least_so_large() {
     let log = "Out of Memory: Not enough space to allocate 6144 B L1_SMALL buffer across 64 banks, \
                where each bank needs to store 96 B, but bank size is 0 B (allocated: 0 B, free: 0 B, \
                largest free block: 0 B)";
-    report.contents.failures = ttmem_explain::log::read(log.as_bytes()).unwrap().failures;
+    report.contents.failures = ttmem_report::explain::log::read(log.as_bytes())
+        .unwrap()
+        .failures;
     report.enlarge_regions();
     let text = render::ran(&report, PLAIN);
     for line in [
@@ -216,7 +218,9 @@ fn failures_come_first_each_with_its_sentence_and_few_in_full() {
             )
         })
         .collect();
-    report.contents.failures = ttmem_explain::log::read(log.as_bytes()).unwrap().failures;
+    report.contents.failures = ttmem_report::explain::log::read(log.as_bytes())
+        .unwrap()
+        .failures;
     report.contents.failures_not_kept = 2;
     let text = render::ran(&report, PLAIN);
     let (before, after) = text.split_once("\nPEAK").unwrap();
@@ -242,7 +246,9 @@ fn failures_that_are_alike_are_printed_once() {
     };
     let log: String = (1..=5).map(|program| clash(program, 147_456, 64)).collect();
     let log = log + &clash(6, 150_000, 64) + &clash(7, 147_456, 96);
-    report.contents.failures = ttmem_explain::log::read(log.as_bytes()).unwrap().failures;
+    report.contents.failures = ttmem_report::explain::log::read(log.as_bytes())
+        .unwrap()
+        .failures;
     assert_eq!(report.contents.failures.len(), 7);
     let text = render::ran(&report, PLAIN);
     assert_eq!(text.matches("CLASH").count(), 2, "{text}");
@@ -269,7 +275,10 @@ fn ranks_that_fail_alike_are_named_in_one_failure() {
                 where each bank needs to store 100000 B, but bank size is 900000 B (allocated: 890000 B, \
                 free: 10000 B, largest free block: 10000 B)\n";
     let mut report = two_ranks();
-    let [failure] = &ttmem_explain::log::read(full.as_bytes()).unwrap().failures[..] else {
+    let [failure] = &ttmem_report::explain::log::read(full.as_bytes())
+        .unwrap()
+        .failures[..]
+    else {
         panic!("one message is one failure");
     };
     let of = |pid: u32| Explanation {

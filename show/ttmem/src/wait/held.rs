@@ -1,10 +1,10 @@
 //! Who holds a process's or a device's memory, by the server, the driver and the descriptors of processes.
 
 use super::process::{Running, Watched};
-use ttmem_api::{Device, Process, ProcessDevice, ProcessState, Snapshot, size_text};
 use ttmem_machine::{
     Chip, Holder, Reader, Reading, Roots, Selector, Unread, holders, open_files, ordinals,
 };
+use ttmem_report::{Device, Process, ProcessDevice, ProcessState, Snapshot, size_text};
 
 /// One thing that is waited for.
 #[derive(Debug)]

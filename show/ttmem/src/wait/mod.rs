@@ -17,8 +17,9 @@ use process::Watched;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
 use ttmem_machine::{Chip, Processes, Reader, Roots, Selector, Unread, chips, devices, ordinals};
+use ttmem_reader::{ApiClient, ApiRequestError};
+use ttmem_report::Snapshot;
 use ttmem_tui::format::counted;
 
 /// How often the driver and the server are asked.
@@ -199,7 +200,8 @@ impl Waiting {
             Target::Device {
                 selector, chips, ..
             } => {
-                let is_meant = |device: &ttmem_api::Device| held::is_meant(selector, chips, device);
+                let is_meant =
+                    |device: &ttmem_report::Device| held::is_meant(selector, chips, device);
                 let ordinals = chips.iter().map(|chip| chip.ordinal).collect();
                 held::by_anybody(ordinals, is_meant, roots, reader, snapshot)
             }

@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use ttmem_api::{Process, ProcessState, Snapshot};
 use ttmem_machine::{Processes, Reader, Roots, Unread};
+use ttmem_report::{Process, ProcessState, Snapshot};
 
 /// How far apart the same start may seem: the boot time has whole seconds.
 const SLACK_NANOS: u64 = 2_000_000_000;
@@ -154,7 +154,7 @@ fn has_ended(pidfd: &OwnedFd, within: Option<Duration>) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
-    use ttmem_api::Timestamp;
+    use ttmem_report::Timestamp;
 
     const SECOND: u64 = 1_000_000_000;
 

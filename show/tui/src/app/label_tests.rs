@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use ttmem_api::{ClassUsage, Device};
+use ttmem_report::{ClassUsage, Device};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (300, 90)];
 

@@ -23,7 +23,8 @@ use state::Flow;
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, Timestamp};
+use ttmem_reader::ApiClient;
+use ttmem_report::Timestamp;
 
 /// How often the server is asked, unless the user wants otherwise.
 pub const INTERVAL: Duration = Duration::from_millis(500);

@@ -17,7 +17,7 @@ use crate::widgets::{Canvas, below, row_of};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
-use ttmem_api::{GroupBy, Timestamp};
+use ttmem_report::{GroupBy, Timestamp};
 
 /// The intervals that `+` and `-` go through.
 const INTERVALS_MS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];

@@ -11,7 +11,7 @@ use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::Duration;
-use ttmem_api::{Recording, RecordingSource, SCHEMA, Timestamp};
+use ttmem_report::{Recording, RecordingSource, SCHEMA, Timestamp};
 
 const WORLD: World = World {
     devices: 8,
@@ -218,7 +218,7 @@ fn events_are_those_up_to_the_instant() {
     keys(&mut app, "kk");
     assert!(drawn(&mut app, (120, 40), &[]).contains("scrolled up"));
     // Nothing of them is held under another instant.
-    let none = ttmem_api::LastEvents {
+    let none = ttmem_report::LastEvents {
         schema: SCHEMA,
         events: Vec::new(),
     };

@@ -5,7 +5,7 @@ use crate::input::Key;
 use crate::testing::screen::{SIZES, drawn};
 use crate::testing::world::{Names, World};
 use crate::views::{Chosen, Outcome, Tab};
-use ttmem_api::{EventFields, LastEvent};
+use ttmem_report::{EventFields, LastEvent};
 
 fn data(devices: u32) -> Data {
     let world = World {

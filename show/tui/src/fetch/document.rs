@@ -2,7 +2,8 @@
 
 use super::stream::LOOK_BACK;
 use crate::data::{Listed, Update, Window};
-use ttmem_api::{ApiClient, ApiRequestError, BufferQuery, DeviceKey, MemoryClass, Page, Recording};
+use ttmem_reader::{ApiClient, ApiRequestError};
+use ttmem_report::{BufferQuery, DeviceKey, MemoryClass, Page, Recording};
 
 const RECENT_SECONDS: u32 = 600;
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
 use stream::Listener;
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 
 /// Updates that may wait for the app; the threads wait while it takes none.
 const QUEUE: usize = 64;

@@ -11,7 +11,8 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError, RecordingSource, Timestamp};
+use ttmem_reader::{ApiClient, ApiRequestError};
+use ttmem_report::{RecordingSource, Timestamp};
 
 /// Small curves have steps of a second in a few columns: they need no more than this.
 const RECENT_INTERVAL: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use super::document::Document;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {

@@ -6,9 +6,8 @@ use crate::data::{Source, TAIL_EVENTS, Update};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use ttmem_api::{
-    ApiClient, ApiRequestError, EventReader, StreamEvent, StreamMessage, Streamed, Timestamp,
-};
+use ttmem_reader::{ApiClient, ApiRequestError, EventReader, Streamed};
+use ttmem_report::{StreamEvent, StreamMessage, Timestamp};
 
 /// Events are handed over so often, however many they are.
 const BATCH: Duration = Duration::from_millis(100);

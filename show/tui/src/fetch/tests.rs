@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Mutex;
 use std::time::Instant;
-use ttmem_api::{History, RecordingSource, Snapshot, Timestamp};
+use ttmem_report::{History, RecordingSource, Snapshot, Timestamp};
 
 const WORLD: World = World {
     devices: 1,

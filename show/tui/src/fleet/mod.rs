@@ -17,7 +17,7 @@ use crate::theme::Ink;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Cell, Column, Table};
 use std::collections::BTreeSet;
-use ttmem_api::{
+use ttmem_report::{
     Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, MemoryClass,
     WeekSource,
 };

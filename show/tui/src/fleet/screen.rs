@@ -17,7 +17,8 @@ use crate::widgets::{Canvas, above, below, row_of};
 use ratatui::buffer::Buffer;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
-use ttmem_api::{Fleet, HttpUrl, Prometheus, PrometheusError};
+use ttmem_reader::{HttpUrl, Prometheus, PrometheusError};
+use ttmem_report::Fleet;
 
 /// Prometheus scrapes every 15 seconds by our example: asking more often shows nothing new.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -107,7 +108,7 @@ impl Asked {
         thread.spawn(move || {
             loop {
                 let began = Instant::now();
-                if answer.send(Fleet::ask(&prometheus)).is_err() {
+                if answer.send(prometheus.fleet()).is_err() {
                     return;
                 }
                 let rest = INTERVAL.max(began.elapsed().saturating_mul(REST));

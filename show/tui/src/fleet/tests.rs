@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::sync::LazyLock;
 use std::time::Instant;
-use ttmem_api::{SCHEMA, Timestamp};
+use ttmem_report::{SCHEMA, Timestamp};
 
 /// When everything happens: screens have ages.
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);

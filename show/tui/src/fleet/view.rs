@@ -12,7 +12,8 @@ use crate::theme::Ink;
 use crate::views::{Chosen, KeyHelp, Meaning, Outcome, View};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, below, panel, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{Fleet, FleetDevice, FleetHost, FleetJob, HttpUrl};
+use ttmem_reader::HttpUrl;
+use ttmem_report::{Fleet, FleetDevice, FleetHost, FleetJob};
 
 /// Problems that have a line before those below are only counted: a list of hosts has to have room.
 const PROBLEM_LINES: usize = 8;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::world::{Names, World};
-use ttmem_api::RecordingSource;
+use ttmem_report::RecordingSource;
 
 fn recording(seconds: u64) -> Recording {
     let world = World {

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Action, LocalModes, tcflow, tcgetattr};
 use std::process::{Child, ExitStatus};
 use std::time::Instant;
-use ttmem_api::ApiClient;
+use ttmem_reader::ApiClient;
 
 /// Says to a test that it is the process on the terminal, and what to do there.
 const ASKED: &str = "TTMEM_TEST_ON_TERMINAL";

@@ -1,6 +1,6 @@
 //! A line that grows, and is held at close, and one that is only held.
 
-use ttmem_api::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
+use ttmem_report::{GrowingGroup, HeldAtClose, LeakGroup, Leaks, SCHEMA, Timestamp};
 
 fn group(line: &str, bytes: u64) -> LeakGroup {
     LeakGroup {

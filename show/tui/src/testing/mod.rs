@@ -10,7 +10,7 @@ pub(crate) use self::leaks::leaks;
 use crate::data::Data;
 use crate::fetch::Document;
 use crate::views::{Chosen, View};
-use ttmem_api::{BufferQuery, DeviceKey, MemoryClass};
+use ttmem_report::{BufferQuery, DeviceKey, MemoryClass};
 
 /// The documents that a view needs, by kind.
 #[derive(Debug, Default, PartialEq, Eq)]

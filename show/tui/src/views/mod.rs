@@ -26,7 +26,7 @@ use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::Canvas;
 use ratatui::layout::Rect;
-use ttmem_api::{Device, DeviceKey};
+use ttmem_report::{Device, DeviceKey};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tab {

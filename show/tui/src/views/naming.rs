@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Share, percent};
-use ttmem_api::{MemoryClass, Timestamp};
+use ttmem_report::{MemoryClass, Timestamp};
 
 pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme: Theme) -> String {
     let processes = data.processes();

@@ -11,7 +11,7 @@ use crate::labels;
 use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Share, percent};
-use ttmem_api::{
+use ttmem_report::{
     ClassUsage, Device, GrowingProcess, HeldAtClose, LeakGroup, Process, Snapshot, called_from,
 };
 
@@ -298,7 +298,7 @@ fn untrusted(snapshot: &Snapshot) -> Vec<Problem> {
 mod tests {
     use super::*;
     use crate::testing::world::{Names, World};
-    use ttmem_api::Timestamp;
+    use ttmem_report::Timestamp;
 
     /// A snapshot in which nothing is wrong.
     fn sound() -> Snapshot {
@@ -342,7 +342,7 @@ mod tests {
             said(|snapshot| {
                 let then = snapshot.time.unix_nanos() - seconds * 1_000_000_000;
                 snapshot.failures.newest = Some(Timestamp::from_unix_nanos(then));
-                snapshot.processes[0].state = ttmem_api::ProcessState::Exited;
+                snapshot.processes[0].state = ttmem_report::ProcessState::Exited;
                 snapshot.devices[1].verified = Some(false);
             })
         };
@@ -393,7 +393,7 @@ mod tests {
             process.incomplete = true;
             process.incomplete_reasons =
                 [("events_lost", 3, None), ("not_tracked", 1, Some("no `x`"))]
-                    .map(|(reason, count, detail)| ttmem_api::IncompleteReason {
+                    .map(|(reason, count, detail)| ttmem_report::IncompleteReason {
                         reason: reason.to_owned(),
                         count,
                         detail: detail.map(str::to_owned),

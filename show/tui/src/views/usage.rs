@@ -2,7 +2,7 @@
 
 use crate::format;
 use crate::theme::Ink;
-use ttmem_api::{ClassUsage, Device};
+use ttmem_report::{ClassUsage, Device};
 
 /// What *occupied* of L1 consists of, in the order in which it lies there; none if it is not known.
 ///

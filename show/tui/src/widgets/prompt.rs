@@ -2,7 +2,7 @@
 
 use crate::input::Key;
 use crate::theme::Theme;
-use ttmem_api::Search;
+use ttmem_report::Search;
 
 const LIMIT: usize = 200;
 

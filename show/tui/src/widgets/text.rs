@@ -2,7 +2,7 @@
 //!
 //! Everything that a server sent goes through here: names may hold anything.
 
-use ttmem_api::is_deceptive;
+use ttmem_report::is_deceptive;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 

@@ -227,8 +227,8 @@ describe("what follows from figures", () => {
 
 describe("texts of others", () => {
   test("what deceives is replaced, as the server's rule says", () => {
-    // Every range of report/api/src/deceptive.rs.
-    const source = rust("report/api/src/deceptive.rs");
+    // Every range of report/report/src/deceptive.rs.
+    const source = rust("report/report/src/deceptive.rs");
     const escapes = [...(source.split("#[must_use]")[1] ?? "").matchAll(/\\u\{([0-9a-f]+)\}/g)].map(([, code]) => String.fromCodePoint(parseInt(code ?? "", 16)));
     expect(escapes.length).toBeGreaterThan(10);
     for (const sign of [...escapes, "\u0000", "\n", "\u001b", "\u007f", "\u0085", "\u202e"]) expect(harmless(`a${sign}b`)).toBe("a\ufffdb");

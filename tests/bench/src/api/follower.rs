@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use stream::{Message, Scanner};
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 /// Bytes of one read: more than comes at once.
 const READ_BYTES: usize = 1 << 20;

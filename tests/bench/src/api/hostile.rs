@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError};
+use ttmem_reader::{ApiClient, ApiRequestError};
 
 const ATTACKERS: usize = 8;
 
@@ -167,7 +167,7 @@ fn read_well(socket: &Path, is_over: &AtomicBool) -> Result<Value> {
         let begun = Instant::now();
         let snapshot = client.snapshot().map(drop);
         let page = client
-            .page::<ttmem_api::BufferRow>(None, Some(100))
+            .page::<ttmem_report::BufferRow>(None, Some(100))
             .map(drop);
         for answer in [snapshot, page] {
             match answer {

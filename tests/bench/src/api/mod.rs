@@ -19,7 +19,8 @@ use follower::Follower;
 use serde_json::{Value, json};
 use std::process::Child;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiClient, ApiRequestError, Snapshot};
+use ttmem_reader::{ApiClient, ApiRequestError};
+use ttmem_report::Snapshot;
 
 /// Long enough that only a hang reaches it.
 const WATCHDOG: Duration = Duration::from_secs(60);

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use ttmem_api::ApiClient;
 use ttmem_event::legacy::{Request, RequestKind};
 use ttmem_event::{BufferId, Definition, Event, EventKind, MeshId};
+use ttmem_reader::ApiClient;
 
 /// Events of a round trip: an operation or two.
 const EVENTS: u64 = 16;

@@ -24,7 +24,7 @@ fn any_text_survives_and_none_steers_a_terminal() {
     let mut line = String::new();
     let reason = all.clone();
     write_note(&mut line, 0, &Note::LogFailed { reason });
-    assert!(!line.trim_end().contains(ttmem_api::is_deceptive));
+    assert!(!line.trim_end().contains(ttmem_report::is_deceptive));
     assert_eq!(parse(&line)["reason"], all);
 }
 
@@ -64,7 +64,7 @@ fn notes_are_objects_too() {
     let invalid = object(&Note::InvalidBufferType {
         pid: Some(7),
         buffer_type: 9,
-        id: ttmem_api::HexId(u64::MAX),
+        id: ttmem_report::HexId(u64::MAX),
         device: -1,
     });
     assert_eq!(invalid["event"], "invalid_buffer_type");

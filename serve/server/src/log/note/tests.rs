@@ -134,7 +134,7 @@ fn single_lines() {
             Note::InvalidBufferType {
                 pid,
                 buffer_type: 96,
-                id: ttmem_api::HexId(2_560_032),
+                id: ttmem_report::HexId(2_560_032),
                 device: 3,
             },
             "⚠️  Invalid buffer_type 96 for buffer 2560032 on device 3\n",

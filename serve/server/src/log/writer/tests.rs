@@ -5,9 +5,9 @@ use std::io::{self, PipeReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ttmem_api::StreamEvent;
 use ttmem_event::{BufferId, Class, Event, EventKind, MeshId, ProgramId};
 use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
+use ttmem_report::StreamEvent;
 
 use super::*;
 use crate::journal::{Batch, Names};

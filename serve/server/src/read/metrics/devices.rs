@@ -2,7 +2,7 @@
 
 use super::exposition::{Family, LabelSet, Value};
 use super::{CLASSES, clean};
-use ttmem_api::{ClassUsage, Device, Telemetry, UpstreamBytes};
+use ttmem_report::{ClassUsage, Device, Telemetry, UpstreamBytes};
 
 /// What a sample of each device is made of.
 type Figure = fn(&Device) -> Option<Value>;
@@ -172,7 +172,7 @@ const SENSORS: [(&str, &str, &str, Sensor); 6] = [
 ];
 
 /// What TT-Metal's counters say, by the processes that they are of.
-type Counted = fn(&ttmem_api::Upstream) -> Option<UpstreamBytes>;
+type Counted = fn(&ttmem_report::Upstream) -> Option<UpstreamBytes>;
 
 const UPSTREAM: [(&str, &str, Counted); 2] = [
     (
@@ -337,7 +337,7 @@ pub(super) fn name(device: &Device, is_taken: &dyn Fn(&str) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::HexId;
+    use ttmem_report::HexId;
 
     fn named(devices: &[Device]) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

@@ -10,8 +10,8 @@ use crate::read::leaks::growth_per_mark;
 use crate::read::snapshot::{held_bytes, is_incomplete};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use ttmem_api::{PeakBytes, Timestamp};
 use ttmem_ledger::{ProcessView, View};
+use ttmem_report::{PeakBytes, Timestamp};
 
 /// Processes that have series of their own, unless a scraper asks for more or less.
 const DEFAULT_PROCESSES: u32 = 32;

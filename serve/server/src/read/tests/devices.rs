@@ -3,8 +3,8 @@
 use super::documents::run_program;
 use super::hostility::{exchange, refusal};
 use super::*;
-use ttmem_api::{BinaryState, KernelKind, PeakBytes, ProgramRow};
 use ttmem_event::{BinaryStatus, CacheResult, DispatchPath, ProgramId};
+use ttmem_report::{BinaryState, KernelKind, PeakBytes, ProgramRow};
 
 fn freed(buffer: u64) -> EventKind {
     EventKind::BufferFreed {
@@ -178,7 +178,7 @@ fn programs(client: &ApiClient, limit: Option<u32>) -> Vec<ProgramRow> {
     let mut cursor = None;
     loop {
         let page = client
-            .page::<ttmem_api::ProgramRow>(cursor.as_deref(), limit)
+            .page::<ttmem_report::ProgramRow>(cursor.as_deref(), limit)
             .unwrap();
         rows.extend(page.rows);
         cursor = page.next;

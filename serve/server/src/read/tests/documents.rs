@@ -1,11 +1,11 @@
 //! What a snapshot says of devices and processes, known and unknown.
 
 use super::*;
-use ttmem_api::{MemoryClass, PeakBytes, Process, ProcessState, Snapshot};
 use ttmem_event::{
     CacheResult, CbKind, CoreType, Definition, DispatchPath, KernelId, KernelKind, ProgramId,
     TextId,
 };
+use ttmem_report::{MemoryClass, PeakBytes, Process, ProcessState, Snapshot};
 
 const GIB: u64 = 1 << 30;
 
@@ -103,7 +103,7 @@ fn a_tracked_device_is_told_in_full() {
     assert_eq!((device.id, device.unique_id.unwrap().0), (1, 0xfeed_0001));
     assert_eq!(device.arch.as_deref(), Some("wormhole_b0"));
     assert_eq!(device.board.as_deref(), Some("n150"));
-    assert_eq!(device.source, Some(ttmem_api::Source::Client));
+    assert_eq!(device.source, Some(ttmem_report::Source::Client));
     assert_eq!((device.scope.as_ref(), device.verified), (None, Some(true)));
 
     // n150: 12 banks of DRAM, 8 × 8 cores with 1464 KiB of L1 each.
@@ -252,7 +252,7 @@ fn an_old_senders_device_says_what_it_does_not_know() {
         (device.id, device.unique_id, device.arch.as_ref()),
         (3, None, None)
     );
-    assert_eq!(device.source, Some(ttmem_api::Source::Legacy));
+    assert_eq!(device.source, Some(ttmem_report::Source::Legacy));
     assert_eq!(device.dram.charged_bytes, 3 * GIB);
     assert_eq!(device.dram.requested_bytes, device.dram.charged_bytes);
     assert_eq!((device.l1_small.buffers, device.l1.buffers), (1, 0));
@@ -274,14 +274,14 @@ fn an_old_senders_device_says_what_it_does_not_know() {
         (57_344, None)
     );
     assert_eq!(device.kernel.tensix_bytes, None);
-    assert_eq!(device.caches, ttmem_api::CacheCounts::default());
+    assert_eq!(device.caches, ttmem_report::CacheCounts::default());
     assert_eq!(device.allocators[0].mesh, None);
     assert_eq!(device.verified, None);
     let process = &snapshot.processes[0];
     assert_eq!((process.pid, process.claimed_pid), (None, Some(17)));
     assert_eq!(
         (process.instance.as_ref(), process.source),
-        (None, ttmem_api::Source::Legacy)
+        (None, ttmem_report::Source::Legacy)
     );
     assert_eq!(process.devices[0].dram_bytes, 3 * GIB);
     assert_eq!(process.devices[0].buffers, 2);

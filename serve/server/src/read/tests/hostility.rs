@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use ttmem_api::ApiRequestError;
+use ttmem_reader::ApiRequestError;
 
 /// Long enough that only a hang reaches it.
 pub(super) const WATCHDOG: Duration = Duration::from_secs(30);
@@ -47,12 +47,12 @@ fn refusals_are_problems() {
     let served = Served::new(empty_ledger());
     let client = served.client();
     let bad = |outcome| assert_eq!(refusal(outcome), (400, "bad_request".to_owned()));
-    bad(client.page::<ttmem_api::BufferRow>(Some("\u{1b}[31m&limit=5"), None));
-    bad(client.page::<ttmem_api::BufferRow>(Some(""), None));
-    bad(client.page::<ttmem_api::BufferRow>(None, Some(0)));
-    bad(client.page::<ttmem_api::BufferRow>(None, Some(10_001)));
+    bad(client.page::<ttmem_report::BufferRow>(Some("\u{1b}[31m&limit=5"), None));
+    bad(client.page::<ttmem_report::BufferRow>(Some(""), None));
+    bad(client.page::<ttmem_report::BufferRow>(None, Some(0)));
+    bad(client.page::<ttmem_report::BufferRow>(None, Some(10_001)));
     let message = client
-        .page::<ttmem_api::BufferRow>(None, Some(10_001))
+        .page::<ttmem_report::BufferRow>(None, Some(10_001))
         .unwrap_err()
         .to_string();
     let end = " answered 400: bad_request: limit 10001 is not between 1 and 10000";
@@ -90,10 +90,10 @@ fn refusals_are_problems() {
             "{request}: {answer}"
         );
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let problem: ttmem_api::Problem = serde_json::from_str(body).unwrap();
+        let problem: ttmem_report::Problem = serde_json::from_str(body).unwrap();
         assert_eq!(
             (problem.schema, problem.error.as_str()),
-            (ttmem_api::SCHEMA, word),
+            (ttmem_report::SCHEMA, word),
             "{request}"
         );
         let head = head.to_ascii_lowercase();

@@ -1,7 +1,7 @@
 //! What grows from mark to mark, by line, and what was held at the end.
 
 use super::*;
-use ttmem_api::{Leaks, MemoryClass};
+use ttmem_report::{Leaks, MemoryClass};
 
 const LEAKING: TextId = TextId(4);
 const TIDY: TextId = TextId(5);

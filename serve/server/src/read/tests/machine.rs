@@ -4,11 +4,11 @@ use super::hostility::refusal;
 use super::*;
 use crate::hardware::devices_of_chips;
 use std::time::{Duration, Instant};
-use ttmem_api::{Device, DeviceUser, HexId, Snapshot};
 use ttmem_machine::fuzz::{WrittenRegion, WrittenSlot};
 use ttmem_machine::shm::{Bytes, LeftOut, ProcessFigures, SharedMemory};
 use ttmem_machine::tree::{Card, Tree, blackholes, galaxy, wormholes};
 use ttmem_machine::{Liveness, Reader, Sample, Watch};
+use ttmem_report::{Device, DeviceUser, HexId, Snapshot};
 
 const MIB: u64 = 1 << 20;
 

@@ -3,12 +3,12 @@
 use super::documents::run_program;
 use super::hostility::{exchange, refusal};
 use super::*;
-use ttmem_api::{Block, BlockMap, L1Map, MemoryClass, SegmentKind, Stretch};
 use ttmem_event::CoreType;
+use ttmem_report::{Block, BlockMap, L1Map, MemoryClass, SegmentKind, Stretch};
 
 const OUTSIDE: (u16, &str) = (404, "unknown_core");
 
-fn told<T: std::fmt::Debug>(outcome: Result<T, ttmem_api::ApiRequestError>) -> (u16, String) {
+fn told<T: std::fmt::Debug>(outcome: Result<T, ttmem_reader::ApiRequestError>) -> (u16, String) {
     refusal(outcome)
 }
 
@@ -28,7 +28,7 @@ fn check_column(map: &L1Map) {
         }
     }
     assert_eq!(Some(at), map.bytes_per_core);
-    let is_it = |core: &&ttmem_api::L1Core| (core.x, core.y) == (column.x, column.y);
+    let is_it = |core: &&ttmem_report::L1Core| (core.x, core.y) == (column.x, column.y);
     let core = map.cores.iter().find(is_it).unwrap();
     assert_eq!(Some(used), core.occupied_bytes, "{column:?}");
 }

@@ -8,9 +8,9 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command as Program, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use ttmem_api::{ClassUsage, ProcessState};
 use ttmem_event::{ClashKind, ProgramId};
 use ttmem_ledger::{FailureKind, Labels, Resync};
+use ttmem_report::{ClassUsage, ProcessState};
 
 const OPEN: &str = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
 

@@ -7,7 +7,7 @@ use crate::recorder::StreamedRecordings;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use ttmem_api::PeakBytes;
+use ttmem_report::PeakBytes;
 
 #[test]
 fn a_history_has_one_value_per_step() {

@@ -2,8 +2,9 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use ttmem_api::{ApiRequestError, BufferQuery, BufferRow, CbKind, CbRow, KernelRow, Page, SortBy};
 use ttmem_event::{CoreType, KernelId, KernelKind, ProgramId};
+use ttmem_reader::ApiRequestError;
+use ttmem_report::{BufferQuery, BufferRow, CbKind, CbRow, KernelRow, Page, SortBy};
 
 /// Follows the cursors to the end.
 fn all<R>(get: impl Fn(Option<&str>) -> Result<Page<R>, ApiRequestError>) -> (Vec<R>, usize) {
@@ -65,7 +66,7 @@ fn pages_over_25_000_buffers_are_the_live_set() {
     let served = Served::new(ledger);
     let client = served.client();
     for (limit, expected_pages) in [(None, 21), (Some(10_000), 3), (Some(777), 27)] {
-        let (rows, pages) = all(|cursor| client.page::<ttmem_api::BufferRow>(cursor, limit));
+        let (rows, pages) = all(|cursor| client.page::<ttmem_report::BufferRow>(cursor, limit));
         assert_eq!(rows.len(), live.len());
         let ids: BTreeSet<_> = rows
             .iter()
@@ -74,7 +75,9 @@ fn pages_over_25_000_buffers_are_the_live_set() {
         assert_eq!(ids, live);
         assert_eq!(pages, expected_pages, "{limit:?}");
     }
-    let page = client.page::<ttmem_api::BufferRow>(None, Some(2)).unwrap();
+    let page = client
+        .page::<ttmem_report::BufferRow>(None, Some(2))
+        .unwrap();
     assert_eq!(page.rows[1].stack, None);
     let row = &page.rows[0];
     assert_eq!(row.stack, Some(frames.map(str::to_owned).to_vec()));
@@ -88,7 +91,7 @@ fn pages_over_25_000_buffers_are_the_live_set() {
     // A cursor behind everything, and one of a process that is gone.
     for cursor in ["4294967295-4294967295-4294967295", "2-4294967295-0"] {
         let page = client
-            .page::<ttmem_api::BufferRow>(Some(cursor), None)
+            .page::<ttmem_report::BufferRow>(Some(cursor), None)
             .unwrap();
         assert_eq!((page.rows.len(), page.next), (0, None), "{cursor}");
     }
@@ -139,7 +142,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
     let client = served.client();
 
     for limit in [1, 2, 3, 4] {
-        let (rows, pages) = all(|cursor| client.page::<ttmem_api::CbRow>(cursor, Some(limit)));
+        let (rows, pages) = all(|cursor| client.page::<ttmem_report::CbRow>(cursor, Some(limit)));
         let shown: Vec<(u64, Option<u64>, &[u32])> = rows
             .iter()
             .map(|row: &CbRow| (row.cb.0, row.address, row.device_ids.as_slice()))
@@ -161,7 +164,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
         assert_eq!((rows[0].cores, rows[0].total_bytes), (Some(16), 16 * 2048));
     }
 
-    let (rows, _pages) = all(|cursor| client.page::<ttmem_api::KernelRow>(cursor, None));
+    let (rows, _pages) = all(|cursor| client.page::<ttmem_report::KernelRow>(cursor, None));
     let [row] = rows.as_slice() else {
         panic!("{rows:?}");
     };
@@ -173,7 +176,7 @@ fn equal_entries_of_a_mesh_are_one_row() {
     assert_eq!((row.binary_bytes, row.total_bytes), (Some(57_344), 917_504));
     assert_eq!(row.name.as_deref(), Some("reader.cpp"));
     assert_eq!(row.program_name.as_deref(), Some("ttnn::add"));
-    assert_eq!(row.core_type, Some(ttmem_api::CoreType::ActiveEth));
+    assert_eq!(row.core_type, Some(ttmem_report::CoreType::ActiveEth));
 }
 
 #[test]
@@ -222,14 +225,14 @@ fn rows_of_an_old_sender_claim_nothing() {
     let served = Served::new(ledger);
     let client = served.client();
     let buffers = client
-        .page::<ttmem_api::BufferRow>(None, None)
+        .page::<ttmem_report::BufferRow>(None, None)
         .unwrap()
         .rows;
     assert_eq!(buffers.len(), 1);
     assert_eq!((buffers[0].aliases, buffers[0].address), (1, Some(64)));
     assert_eq!((buffers[0].banks, buffers[0].per_bank_bytes), (None, None));
     assert_eq!((buffers[0].layout, buffers[0].page_bytes), (None, None));
-    let cbs = client.page::<ttmem_api::CbRow>(None, None).unwrap().rows;
+    let cbs = client.page::<ttmem_report::CbRow>(None, None).unwrap().rows;
     assert_eq!(cbs.len(), 2);
     assert_eq!(
         (cbs[0].cb.0, cbs[0].program, cbs[0].kind),
@@ -237,7 +240,7 @@ fn rows_of_an_old_sender_claim_nothing() {
     );
     assert_eq!((cbs[0].cores, cbs[0].total_bytes), (None, 4096));
     let kernels = client
-        .page::<ttmem_api::KernelRow>(None, None)
+        .page::<ttmem_report::KernelRow>(None, None)
         .unwrap()
         .rows;
     assert_eq!(kernels.len(), 1);
@@ -274,7 +277,7 @@ fn a_page_of_long_rows_ends_early_and_none_is_lost() {
     let served = Served::new(ledger);
     // A page has 16 MiB, and at most one row more.
     let client = served.client().with_body_limit((16 << 20) + 400_000);
-    let (plain, pages) = all(|cursor| client.page::<ttmem_api::BufferRow>(cursor, Some(10_000)));
+    let (plain, pages) = all(|cursor| client.page::<ttmem_report::BufferRow>(cursor, Some(10_000)));
     assert_eq!(plain.len() as u64, ROWS);
     assert!(pages > 10, "{pages}");
     let query = |cursor: Option<&str>| BufferQuery {

@@ -2,7 +2,7 @@
 
 use super::python::failing;
 use super::*;
-use ttmem_api::{BufferQuery, BufferRow, GroupBy, HexId, PeakOf};
+use ttmem_report::{BufferQuery, BufferRow, GroupBy, HexId, PeakOf};
 
 /// What must not reach others.
 const PRIVATE: [&str; 5] = [
@@ -25,7 +25,7 @@ fn documents(client: &ApiClient) -> String {
     let parts = [
         serde_json::to_string(&client.snapshot().unwrap()),
         serde_json::to_string(&client.page::<BufferRow>(None, None).unwrap()),
-        serde_json::to_string(&client.page::<ttmem_api::ProgramRow>(None, None).unwrap()),
+        serde_json::to_string(&client.page::<ttmem_report::ProgramRow>(None, None).unwrap()),
         serde_json::to_string(&groups(GroupBy::Line).unwrap()),
         serde_json::to_string(&groups(GroupBy::Operation).unwrap()),
         serde_json::to_string(&groups(GroupBy::Process).unwrap()),
@@ -53,7 +53,7 @@ fn serving(ledger: Ledger, uid: u32) -> Served {
 }
 
 /// What a user with this number is shown of processes of [`UID`].
-fn shown_to(uid: u32, ledger: Ledger) -> (String, ttmem_api::Snapshot, Vec<BufferRow>) {
+fn shown_to(uid: u32, ledger: Ledger) -> (String, ttmem_report::Snapshot, Vec<BufferRow>) {
     let served = serving(ledger, uid);
     let client = served.client();
     let rows = client.page::<BufferRow>(None, None).unwrap().rows;

@@ -1,7 +1,7 @@
 //! Lines of Python where they are shown: one name and one line, whatever the stack.
 
 use super::*;
-use ttmem_api::{BufferQuery, BufferRow, GroupBy, PeakOf};
+use ttmem_report::{BufferQuery, BufferRow, GroupBy, PeakOf};
 
 const CALLED: &str = "ttnn::add
 /venv/lib/python3.12/site-packages/ttnn/decorators.py:7 __call__

@@ -4,8 +4,8 @@ use super::hostility::exchange;
 use super::*;
 use crate::recorded::tests::{Timed, is_over, recorded, session};
 use serde_json::Value;
-use ttmem_api::{BlockMap, BufferQuery, GroupBy, MemoryClass, PeakOf, RecordingSource};
 use ttmem_record::Input;
+use ttmem_report::{BlockMap, BufferQuery, GroupBy, MemoryClass, PeakOf, RecordingSource};
 
 /// A server of a recording and nothing else.
 fn replay(inputs: &[Timed]) -> (TempDir, Served) {
@@ -26,16 +26,16 @@ fn refused(served: &Served, request: &str) -> (u16, String) {
     let answer = exchange(served, request.as_bytes());
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let problem: ttmem_api::Problem = serde_json::from_str(body).expect(&answer);
+    let problem: ttmem_report::Problem = serde_json::from_str(body).expect(&answer);
     (code, problem.error)
 }
 
 /// Every document of one instant, by its request.
 fn documents(client: &ApiClient) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    let mut add = |name: String, document: Result<Value, ttmem_api::ApiRequestError>| {
+    let mut add = |name: String, document: Result<Value, ttmem_reader::ApiRequestError>| {
         let document = document.unwrap_or_else(|error| match error {
-            ttmem_api::ApiRequestError::Status { code, problem, .. } => {
+            ttmem_reader::ApiRequestError::Status { code, problem, .. } => {
                 let word = problem.map(|problem| problem.error);
                 serde_json::json!({"refused": code, "error": word})
             }
@@ -44,8 +44,8 @@ fn documents(client: &ApiClient) -> Vec<(String, Value)> {
         all.push((name, document));
     };
     fn json<T: serde::Serialize>(
-        answer: Result<T, ttmem_api::ApiRequestError>,
-    ) -> Result<Value, ttmem_api::ApiRequestError> {
+        answer: Result<T, ttmem_reader::ApiRequestError>,
+    ) -> Result<Value, ttmem_reader::ApiRequestError> {
         answer.map(|document| serde_json::to_value(document).unwrap())
     }
     add("snapshot".to_owned(), json(client.snapshot()));
@@ -78,15 +78,15 @@ fn documents(client: &ApiClient) -> Vec<(String, Value)> {
     }
     add(
         "cbs".to_owned(),
-        json(client.page::<ttmem_api::CbRow>(None, None)),
+        json(client.page::<ttmem_report::CbRow>(None, None)),
     );
     add(
         "kernels".to_owned(),
-        json(client.page::<ttmem_api::KernelRow>(None, None)),
+        json(client.page::<ttmem_report::KernelRow>(None, None)),
     );
     add(
         "programs".to_owned(),
-        json(client.page::<ttmem_api::ProgramRow>(None, None)),
+        json(client.page::<ttmem_report::ProgramRow>(None, None)),
     );
     add("failures".to_owned(), json(client.failures(16)));
     add("leaks".to_owned(), json(client.leaks()));

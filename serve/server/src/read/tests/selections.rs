@@ -3,7 +3,7 @@
 use super::hostility::{exchange, refusal};
 use super::*;
 use std::collections::BTreeMap;
-use ttmem_api::{BufferGroup, BufferQuery, BufferRow, GroupBy, HexId, MemoryClass, SortBy};
+use ttmem_report::{BufferGroup, BufferQuery, BufferRow, GroupBy, HexId, MemoryClass, SortBy};
 
 /// Numbers that look random and are the same in each run.
 struct Dice(u64);
@@ -81,7 +81,7 @@ fn crowd() -> Ledger {
 
 fn everything(client: &ApiClient) -> Vec<BufferRow> {
     let page = client
-        .page::<ttmem_api::BufferRow>(None, Some(10_000))
+        .page::<ttmem_report::BufferRow>(None, Some(10_000))
         .unwrap();
     assert_eq!((page.next, page.matched), (None, None), "nobody counted");
     assert!(page.rows.len() > 300, "{}", page.rows.len());

@@ -6,7 +6,8 @@ use crate::recorder::StreamedRecordings;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use ttmem_api::{EventReader, FieldValue, StreamEvent, StreamGap, StreamMessage, Streamed};
+use ttmem_reader::{EventReader, Streamed};
+use ttmem_report::{FieldValue, StreamEvent, StreamGap, StreamMessage};
 
 /// A server whose ledger goes on.
 pub(super) struct Live {

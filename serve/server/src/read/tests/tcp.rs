@@ -9,7 +9,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use ttmem_api::{ApiRequestError, HttpUrl, StreamMessage, Token};
+use ttmem_reader::{ApiRequestError, HttpUrl, Token};
+use ttmem_report::StreamMessage;
 
 const TOKEN: &str = "s3cret";
 

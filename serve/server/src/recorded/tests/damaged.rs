@@ -5,9 +5,9 @@ use crate::recorded::{MAX_POINTS, RecordedError};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
-use ttmem_api::GroupBy;
 use ttmem_event::{Class, Source};
 use ttmem_ledger::{Audience, ProcessIdentity};
+use ttmem_report::GroupBy;
 
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
     written(

@@ -4,10 +4,10 @@ use super::*;
 use crate::recorded::{OverTime, RecordedError, Window};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use ttmem_api::{Allocations, GroupBy, HexId, Rectangle, Timeline};
 use ttmem_event::Class;
 use ttmem_ledger::{Audience, BufferRow, DeviceKey, View};
 use ttmem_record::{Player, Recording, Until};
+use ttmem_report::{Allocations, GroupBy, HexId, Rectangle, Timeline};
 
 const SEEDS: [u64; 4] = [2, 7, 11, 19];
 

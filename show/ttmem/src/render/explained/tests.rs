@@ -4,11 +4,11 @@
 use super::*;
 use crate::render::tests::assert_golden;
 use std::path::Path;
-use ttmem_api::{
-    BlockOwner, FailedRequest, HeldBlock, MemoryClass, SCHEMA, StorageKind, StorageLimit, Timestamp,
-};
-use ttmem_explain::{
+use ttmem_report::explain::{
     BlockTable, Caller, Failure, Moment, Refused, StorageRefused, Witness, explain,
+};
+use ttmem_report::{
+    BlockOwner, FailedRequest, HeldBlock, MemoryClass, SCHEMA, StorageKind, StorageLimit, Timestamp,
 };
 
 const PLAIN: Screen = Screen {
@@ -148,7 +148,7 @@ fn recorded_moments() {
 fn control_characters_do_not_reach_the_terminal() {
     let log = "Traceback (most recent call last):\n  File \"a\u{7}\u{9b}b.py\", line 1, in f\n\
                Program size (2) too large for kernel config buffer (1) on TENSIX\n";
-    let failures = ttmem_explain::log::read(log.as_bytes()).unwrap();
+    let failures = ttmem_report::explain::log::read(log.as_bytes()).unwrap();
     let text = explained(&failures, PLAIN);
     let printable = |c: char| c == '\n' || !c.is_control();
     assert!(text.chars().all(printable), "{text:?}");
@@ -166,7 +166,7 @@ fn the_manual_shows_what_the_program_prints() {
         let (log, rest) = part.split_once("```\n").unwrap();
         let (between, rest) = rest.split_once("```text\n").unwrap();
         let (_text, rest) = rest.split_once("```\n").unwrap();
-        let failures = ttmem_explain::log::read(log.as_bytes()).unwrap();
+        let failures = ttmem_report::explain::log::read(log.as_bytes()).unwrap();
         let text = explained(&failures, PLAIN);
         written.push_str(&format!(
             "```log\n{log}```\n{between}```text\n{text}```\n{rest}"

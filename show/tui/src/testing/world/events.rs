@@ -1,7 +1,7 @@
 //! Events of a world: the last moments of its processes, newest last.
 
 use super::{NOW, World, chance};
-use ttmem_api::{EventFields, FieldValue, LastEvent, StreamEvent, Timestamp};
+use ttmem_report::{EventFields, FieldValue, LastEvent, StreamEvent, Timestamp};
 
 /// Events of a usual world: more than fit on any screen.
 const USUAL: u32 = 120;

@@ -1,7 +1,7 @@
 //! Failures of a world: of each verdict one, long ago; in a busy world just now.
 
 use super::{World, ago};
-use ttmem_api::{
+use ttmem_report::{
     BlockOwner, Clash, Explanation, FailedRequest, Failures, HeldBlock, HolderGroup, InTheWay,
     MapRow, MemoryClass, Release, SCHEMA, Setting, StorageKind, StorageLimit, Verdict,
 };

@@ -1,7 +1,7 @@
 //! The history of a world: every figure goes up and down around what it is now.
 
 use super::{NOW, World, ago};
-use ttmem_api::{DeviceHistory, History, SCHEMA};
+use ttmem_report::{DeviceHistory, History, SCHEMA};
 
 impl World {
     pub(super) fn history(self, seconds: u32) -> History {

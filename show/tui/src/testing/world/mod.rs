@@ -11,7 +11,7 @@ mod totals;
 
 use crate::data::{Data, Link, Update};
 use std::time::{Duration, Instant};
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 /// What a world is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 use super::{World, ago, chance};
 use crate::data::Listed;
-use ttmem_api::{BinaryState, CoreType, HexId, KernelKind, KernelRow, ProgramDevice, ProgramRow};
+use ttmem_report::{
+    BinaryState, CoreType, HexId, KernelKind, KernelRow, ProgramDevice, ProgramRow,
+};
 
 /// Operations, the cores they run on, and their bytes of code and of storage on a core.
 const OPERATIONS: [(&str, u32, u64, u64); 8] = [

@@ -2,7 +2,7 @@
 
 use super::{NOW, World, ago};
 use crate::data::Update;
-use ttmem_api::{
+use ttmem_report::{
     LastEvents, Mark, PeakOf, RecordedFailure, RecordedFailureKind, RecordedPeak, Recording,
     RecordingSource, SCHEMA, Timestamp,
 };

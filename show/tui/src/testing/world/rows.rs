@@ -3,7 +3,7 @@
 use super::{NOW, World, ago, chance};
 use crate::data::Window;
 use std::collections::BTreeMap;
-use ttmem_api::{
+use ttmem_report::{
     BufferGroup, BufferGroups, BufferLayout, BufferPage, BufferQuery, BufferRow, GroupBy, HexId,
     MemoryClass, SCHEMA, SortBy,
 };
@@ -184,7 +184,7 @@ impl World {
         let count = if self.devices == 0 { 0 } else { 1_613 };
         let mut rows: Vec<BufferRow> = (0..count).map(|number| self.buffer(number)).collect();
         let operation = query.operation.as_deref().map(str::to_lowercase);
-        let find = ttmem_api::Search::of(query.find.as_deref().unwrap_or(""));
+        let find = ttmem_report::Search::of(query.find.as_deref().unwrap_or(""));
         rows.retain(|row| {
             let named = row.operation.as_deref().unwrap_or_default().to_lowercase();
             query.pid.is_none_or(|pid| row.pid == Some(pid))

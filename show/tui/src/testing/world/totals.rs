@@ -2,7 +2,7 @@
 
 use super::{NOW, World, ago, chance};
 use std::collections::BTreeMap;
-use ttmem_api::{
+use ttmem_report::{
     AllocatorUsage, Anomalies, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage,
     CoreType, Device, FailureCount, FailureCounts, HexId, HostProcess, IncompleteReason,
     KernelUsage, LeakCandidates, Mark, MemoryClass, PeakBytes, PrefetchUsage, Process,

@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::{self, age, class_ink, percent_of};
 use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
-use ttmem_api::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
+use ttmem_report::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
 /// What the view of buffers can be grouped by.
 pub const GROUPINGS: [GroupBy; 6] = [

@@ -5,7 +5,7 @@ use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::{Cell, Column, Fact};
-use ttmem_api::{BufferRow, SortBy, short_line};
+use ttmem_report::{BufferRow, SortBy, short_line};
 
 /// Where lines of Python are recorded they say more than the owner.
 pub(super) const fn columns(has_lines: bool) -> [Column; 10] {

@@ -20,7 +20,7 @@ use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Pane, Table, below, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
+use ttmem_report::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
 
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {

@@ -11,7 +11,7 @@ use crate::theme::Theme;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
-use ttmem_api::{BufferGroups, BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
+use ttmem_report::{BufferGroups, BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
 /// Windows begin at multiples of so many rows, or of more on a very high screen.
 const STEP: u64 = 64;

@@ -5,7 +5,7 @@ use crate::format;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Share, percent, row_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::{Device, DeviceHistory, History, Timestamp};
+use ttmem_report::{Device, DeviceHistory, History, Timestamp};
 
 const LABELS: u16 = 11;
 const TIME: u16 = 8;

@@ -14,7 +14,7 @@ use crate::widgets::{
 };
 use ratatui::layout::Rect;
 use std::rc::Rc;
-use ttmem_api::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
+use ttmem_report::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
 
 const LEAD: usize = 10;
 /// A bar beside a table has at least so many columns, and at most.

@@ -28,7 +28,7 @@ use ratatui::layout::Rect;
 use series::Series;
 use std::cmp::Ordering;
 use std::rc::Rc;
-use ttmem_api::{Device, DeviceHistory, History};
+use ttmem_report::{Device, DeviceHistory, History};
 
 /// How far back charts can reach, and what that is called.
 const WINDOWS: [(u32, &str); 4] = [

@@ -2,7 +2,7 @@
 
 use crate::format;
 use crate::theme::Ink;
-use ttmem_api::{Device, DeviceHistory};
+use ttmem_report::{Device, DeviceHistory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Series {

@@ -60,7 +60,7 @@ fn the_axis_is_as_long_as_there_is_something_to_show() {
     let end = history.time.unix_nanos();
     for (place, time) in history.times.iter_mut().enumerate() {
         let ago = (steps - 1 - place) as u64;
-        *time = ttmem_api::Timestamp::from_unix_nanos(end - ago * 1_000_000_000);
+        *time = ttmem_report::Timestamp::from_unix_nanos(end - ago * 1_000_000_000);
     }
     for device in &mut history.devices {
         for series in [&mut device.dram_bytes, &mut device.l1_bytes] {
@@ -240,7 +240,7 @@ fn any_area_and_any_data_can_be_drawn() {
         }
     }
     view.scroll.handle(Key::End);
-    chosen.device = Some(ttmem_api::DeviceKey::Number(99, None));
+    chosen.device = Some(ttmem_report::DeviceKey::Number(99, None));
     // Series that are shorter than the times, times that run backwards, numbers that are none.
     let (_, history) = &mut data.history.as_mut().expect("a history").document;
     history.devices[0].dram_bytes.truncate(3);

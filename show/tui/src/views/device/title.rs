@@ -8,7 +8,7 @@ use crate::views::Chosen;
 use crate::views::naming::known;
 use crate::widgets::{Canvas, row_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::Device;
+use ttmem_report::Device;
 
 const NAME_COLUMNS: usize = 16;
 

@@ -5,7 +5,7 @@
 
 use crate::theme::{Ink, Theme};
 use crate::views::around;
-use ttmem_api::LastEvent;
+use ttmem_report::LastEvent;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Family {
@@ -136,7 +136,7 @@ impl Weight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_api::{EventFields, FieldValue, Timestamp};
+    use ttmem_report::{EventFields, FieldValue, Timestamp};
 
     fn event(name: &str, fields: Vec<(String, FieldValue)>) -> LastEvent {
         LastEvent {

@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming;
 use crate::widgets::{Cell, Column};
 use std::fmt::Write as _;
-use ttmem_api::{EventFields, FieldValue, StreamEvent};
+use ttmem_report::{EventFields, FieldValue, StreamEvent};
 
 pub(super) const fn columns(screen: u16) -> [Column; 9] {
     // The usual names are short; where there is room the longest has it too.
@@ -194,7 +194,7 @@ fn gives_back(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::testing::screen::THEME;
-    use ttmem_api::{LastEvent, Timestamp};
+    use ttmem_report::{LastEvent, Timestamp};
 
     fn event(fields: &[(&str, FieldValue)]) -> StreamEvent {
         let fields = fields.iter();

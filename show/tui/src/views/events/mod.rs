@@ -20,7 +20,7 @@ use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 /// Rows of a screen below which the chosen event is not shown in full.
 const ROOM_FOR_DETAILS: u16 = 12;

@@ -9,7 +9,7 @@ use super::line::is_address;
 use crate::data::Tail;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use ttmem_api::{FieldValue, LastEvent, StreamEvent};
+use ttmem_report::{FieldValue, LastEvent, StreamEvent};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
@@ -195,7 +195,7 @@ fn put_fields(text: &mut String, event: &LastEvent, named: bool) {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use ttmem_api::{EventFields, Timestamp};
+    use ttmem_report::{EventFields, Timestamp};
 
     fn event(id: u64, name: &str) -> Arc<StreamEvent> {
         let fields = vec![

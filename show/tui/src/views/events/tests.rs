@@ -8,8 +8,8 @@ use crate::theme::ColourDepth;
 use crate::theme::Theme;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
-use ttmem_api::StreamEvent;
-use ttmem_api::{EventFields, LastEvent, Timestamp};
+use ttmem_report::StreamEvent;
+use ttmem_report::{EventFields, LastEvent, Timestamp};
 
 fn busy() -> Data {
     let mut worlds = all().into_iter();

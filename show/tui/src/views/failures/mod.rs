@@ -16,7 +16,7 @@ use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, above, below, panel, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{Explanation, Timestamp, Verdict};
+use ttmem_report::{Explanation, Timestamp, Verdict};
 
 const COLUMNS: &[Column] = &[
     Column::figures("AGE", 11, 0),

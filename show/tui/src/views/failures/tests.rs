@@ -112,7 +112,7 @@ fn a_fresh_failure_stands_at_the_top_with_process_device_operation_line_bytes_an
 fn a_failure_of_an_ended_process_comes_last_and_is_fresh_for_two_minutes() {
     let mut data = WORLD.data();
     let totals = &mut data.snapshot.as_mut().unwrap().document;
-    totals.processes[0].state = ttmem_api::ProcessState::Exited;
+    totals.processes[0].state = ttmem_report::ProcessState::Exited;
     let problems = problems::problems(&data);
     assert!(problems.len() > 1 && problems[0].key != '9', "{problems:?}");
     let last = &problems.last().unwrap().text;

@@ -12,7 +12,7 @@ use crate::widgets::{
     row_of, text,
 };
 use ratatui::layout::Rect;
-use ttmem_api::{Block, BlockMap, Stretch};
+use ttmem_report::{Block, BlockMap, Stretch};
 
 const ADDRESSES: u16 = 13;
 const MOST_CELLS: u32 = 4096;

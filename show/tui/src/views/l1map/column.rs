@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, text};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
-use ttmem_api::{CbKind, L1Column, Segment, SegmentKind, Timestamp, short_line};
+use ttmem_report::{CbKind, L1Column, Segment, SegmentKind, Timestamp, short_line};
 
 const SEGMENTS: &[Column] = &[
     Column::figures("ADDRESS", 8, 0),

@@ -10,7 +10,7 @@ use crate::theme::Ink;
 use crate::views::naming::{known, known_bytes, percent_of};
 use crate::widgets::{Canvas, Cell, Column, Table, right_of, row_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::{L1Core, L1Map};
+use ttmem_report::{L1Core, L1Map};
 
 const WORDS: u16 = 12;
 

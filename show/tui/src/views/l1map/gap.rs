@@ -3,7 +3,7 @@
 use crate::format;
 use crate::labels;
 use crate::theme::{Ink, Theme};
-use ttmem_api::{L1Core, L1Map};
+use ttmem_report::{L1Core, L1Map};
 
 const NARROW_BYTES: i128 = labels::NARROW_HEADROOM_BYTES as i128;
 /// Below so many hundredths of a core the user should know.

@@ -4,7 +4,7 @@ use super::gap::Gap;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Share, text};
 use ratatui::layout::Rect;
-use ttmem_api::{L1Core, L1Map};
+use ttmem_report::{L1Core, L1Map};
 
 pub(super) type Place = (u32, u32);
 

@@ -28,7 +28,7 @@ use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::layout::Rect;
 use refused::Refused;
-use ttmem_api::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
+use ttmem_report::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
 
 /// From so many columns on, the bar of a core has words beside it.
 const WIDE: u16 = 130;

@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::format;
 use crate::theme::Ink;
-use ttmem_api::{Clash, Device, L1Map, Process, StorageKind};
+use ttmem_report::{Clash, Device, L1Map, Process, StorageKind};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refused<'d> {

@@ -6,7 +6,7 @@ use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn}
 use crate::testing::world::{self, Names, World};
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
-use ttmem_api::SegmentKind;
+use ttmem_report::SegmentKind;
 
 const BUSY: World = World {
     devices: 8,
@@ -340,7 +340,7 @@ fn a_grid_that_does_not_fit_goes_along_with_the_chosen_core() {
     let core = map.cores[0];
     let places = (0..32_u32 * 32).map(|place| (place % 32, place / 32));
     map.cores = places
-        .map(|(x, y)| ttmem_api::L1Core { x, y, ..core })
+        .map(|(x, y)| ttmem_report::L1Core { x, y, ..core })
         .collect();
     let mut view = L1MapView {
         core: Some((31, 20)),
@@ -362,7 +362,7 @@ fn a_refused_program_is_hatched_over_what_it_met() {
     let mut data = world.data();
     let map = &data.l1map.as_ref().expect("this world has one").document.1;
     let core = map.core.as_ref().expect("a core was asked for");
-    let is_buffer = |segment: &&ttmem_api::Segment| segment.kind == SegmentKind::Buffer;
+    let is_buffer = |segment: &&ttmem_report::Segment| segment.kind == SegmentKind::Buffer;
     let lowest = core
         .segments
         .iter()
@@ -407,7 +407,7 @@ fn a_refused_program_is_hatched_over_what_it_met() {
     };
     let mut ended = data.clone();
     let totals = &mut ended.snapshot.as_mut().expect("totals").document;
-    totals.processes[0].state = ttmem_api::ProcessState::Exited;
+    totals.processes[0].state = ttmem_report::ProcessState::Exited;
     assert!(is_drawn(&data) && !is_drawn(&ended));
     let mut elsewhere = data.clone();
     let totals = &mut elsewhere.snapshot.as_mut().expect("totals").document;

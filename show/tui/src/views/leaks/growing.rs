@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::known;
 use crate::widgets::{Canvas, Prompt, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::LeakGroup;
+use ttmem_report::LeakGroup;
 
 pub(super) type Line = Vec<(String, Ink)>;
 

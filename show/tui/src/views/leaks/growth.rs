@@ -12,7 +12,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::known;
 use crate::widgets::{Canvas, Cell, Column, Table, above, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::{Device, DeviceHistory, History, PeakBytes, Timestamp};
+use ttmem_report::{Device, DeviceHistory, History, PeakBytes, Timestamp};
 
 /// Seconds that the history which is always here reaches back.
 const RECENT_SECONDS: u64 = 600;

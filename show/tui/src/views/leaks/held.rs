@@ -7,7 +7,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, owner};
 use crate::widgets::{Canvas, Cell, Column, Prompt, Table};
 use ratatui::layout::Rect;
-use ttmem_api::Process;
+use ttmem_report::Process;
 
 const COLUMNS: &[Column] = &[
     Column::words("PROCESS", 16, 0).growing(),

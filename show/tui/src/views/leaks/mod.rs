@@ -24,7 +24,7 @@ use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of};
 use parts::{LEAST, hidden, part, shared};
 use ratatui::layout::Rect;
-use ttmem_api::{BufferGroups, BufferQuery, GroupBy, Mark};
+use ttmem_report::{BufferGroups, BufferQuery, GroupBy, Mark};
 
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {

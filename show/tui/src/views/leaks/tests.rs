@@ -5,7 +5,7 @@ use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use crate::testing::{self, Needed};
 use std::time::Instant;
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 const WORLD: World = World {
     devices: 8,

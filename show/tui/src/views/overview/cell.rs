@@ -12,7 +12,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::{Canvas, Pen, row_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::{ClassUsage, Device};
+use ttmem_report::{ClassUsage, Device};
 
 const NAME: u16 = 10;
 const MEMORY: u16 = 5;

@@ -9,7 +9,7 @@ use crate::theme::Ink;
 use crate::views::usage;
 use crate::widgets::{Bar, Share, percent};
 use std::collections::HashMap;
-use ttmem_api::{ClassUsage, Device, DeviceKey, Snapshot};
+use ttmem_report::{ClassUsage, Device, DeviceKey, Snapshot};
 
 /// From this share on, in thousandths, memory is called nearly full.
 pub(crate) const NEARLY_FULL_PERMILLE: u16 = 950;

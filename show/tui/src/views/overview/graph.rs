@@ -9,7 +9,7 @@ use crate::theme::Ink;
 use crate::views::naming::{known_bytes, percent_of};
 use crate::widgets::{Area, Canvas, draw_area, left_of, panel, right_of, text};
 use ratatui::layout::Rect;
-use ttmem_api::{DeviceHistory, History, Timestamp};
+use ttmem_report::{DeviceHistory, History, Timestamp};
 
 /// Narrower, one graph is enough.
 const TWO_GRAPHS: u16 = 70;
@@ -39,7 +39,7 @@ struct Graph {
     name: &'static str,
     ink: Ink,
     values: fn(&DeviceHistory) -> &[Option<u64>],
-    now: fn(&ttmem_api::Device) -> Filled,
+    now: fn(&ttmem_report::Device) -> Filled,
 }
 
 const DRAM: Graph = Graph {

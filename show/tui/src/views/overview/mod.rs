@@ -25,7 +25,7 @@ use crate::theme::Ink;
 use crate::widgets::{Canvas, left_of, panel, row_of};
 use ratatui::layout::Rect;
 use std::time::Instant;
-use ttmem_api::Timestamp;
+use ttmem_report::Timestamp;
 
 const NO_DEVICE: &str = "No device is known yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, and every device that it opens \

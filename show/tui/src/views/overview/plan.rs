@@ -5,7 +5,7 @@
 use crate::machine_labels::is_reported;
 use crate::widgets::{above, below, left_of, right_of};
 use ratatui::layout::Rect;
-use ttmem_api::Device;
+use ttmem_report::Device;
 
 /// How much a device shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

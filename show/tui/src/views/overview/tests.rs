@@ -8,7 +8,7 @@ use crate::theme::ColourDepth;
 use crate::theme::Theme;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
-use ttmem_api::Device;
+use ttmem_report::Device;
 
 const USUAL: World = World {
     devices: 8,
@@ -414,7 +414,7 @@ fn unattached() -> Data {
     .data();
     let fresh = data.snapshot.take().expect("this world has one");
     let mut snapshot = fresh.document;
-    let counted = ttmem_api::UpstreamBytes {
+    let counted = ttmem_report::UpstreamBytes {
         dram: 3 << 30,
         l1: 4 << 20,
         ..Default::default()
@@ -422,26 +422,26 @@ fn unattached() -> Data {
     let device = Device {
         id: 0,
         board: Some("n150".to_owned()),
-        dram: ttmem_api::ClassUsage {
+        dram: ttmem_report::ClassUsage {
             capacity_bytes: Some(12 << 30),
             ..Default::default()
         },
-        names: Some(ttmem_api::DeviceNames {
+        names: Some(ttmem_report::DeviceNames {
             node: "/dev/tenstorrent/0".to_owned(),
             pci_address: None,
             asic_id: None,
             board_serial: None,
             tray: None,
         }),
-        telemetry: Some(ttmem_api::Telemetry {
+        telemetry: Some(ttmem_report::Telemetry {
             temperature_millidegrees: Some(45_312),
             power_microwatts: Some(17_000_000),
             ai_clock_mhz: Some(1000),
             ..Default::default()
         }),
-        upstream: Some(ttmem_api::Upstream {
+        upstream: Some(ttmem_report::Upstream {
             source: "shm".to_owned(),
-            id: ttmem_api::HexId(7),
+            id: ttmem_report::HexId(7),
             matched_by: None,
             owner: None,
             version: Some(3),
@@ -456,16 +456,16 @@ fn unattached() -> Data {
         }),
         ..Device::default()
     };
-    snapshot.machine = Some(ttmem_api::Machine {
+    snapshot.machine = Some(ttmem_report::Machine {
         time: snapshot.time,
-        processes: vec![ttmem_api::DeviceUser {
+        processes: vec![ttmem_report::DeviceUser {
             pid: Some(4242),
             name: Some("trainer".to_owned()),
             names_hidden: false,
             uid: None,
             state: "alive".to_owned(),
             attached: false,
-            devices: vec![ttmem_api::UsedDevice {
+            devices: vec![ttmem_report::UsedDevice {
                 id: 0,
                 unique_id: None,
                 scope: None,
@@ -529,7 +529,7 @@ fn the_manual_shows_a_machine_on_which_nothing_is_attached() {
     snapshot.devices.push(open);
     let mut holder = snapshot.processes[0].clone();
     (holder.pid, holder.name) = (Some(4311), Some("python3".to_owned()));
-    holder.source = ttmem_api::Source::Other;
+    holder.source = ttmem_report::Source::Other;
     holder.devices[0].id = 1;
     snapshot.processes.push(holder);
     let size = (100, 24);

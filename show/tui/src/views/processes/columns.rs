@@ -10,7 +10,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Sort, SortKey, sparkline, text};
-use ttmem_api::{Process, ProcessDevice};
+use ttmem_report::{Process, ProcessDevice};
 
 const DEVICES: usize = 10;
 

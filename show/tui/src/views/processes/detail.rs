@@ -17,7 +17,7 @@ use crate::widgets::{
     right_of, text,
 };
 use ratatui::layout::Rect;
-use ttmem_api::{BufferQuery, GroupBy, Process, ProcessDevice, ProcessState};
+use ttmem_report::{BufferQuery, GroupBy, Process, ProcessDevice, ProcessState};
 
 /// What can be done to see what is missing.
 const ATTACH: &str = "not attached: `ttmem run -- PROGRAM` shows its buffers and programs";
@@ -213,7 +213,7 @@ fn cells(on: &ProcessDevice, process: &Process, theme: Theme) -> Vec<Cell> {
     let is_attached = process.state != ProcessState::NotAttached;
     let buffers = is_attached.then(|| count(on.buffers));
     let size = |bytes: u64| Cell::new(known_bytes(is_known.then_some(bytes), theme));
-    let peak = |of: fn(&ttmem_api::PeakBytes) -> u64| {
+    let peak = |of: fn(&ttmem_report::PeakBytes) -> u64| {
         Cell::faint(known_bytes(on.peak.as_ref().map(of), theme))
     };
     vec![

@@ -4,7 +4,7 @@
 
 use crate::format::counted_as;
 use std::cmp::Reverse;
-use ttmem_api::Process;
+use ttmem_report::Process;
 
 /// What processes are put together by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

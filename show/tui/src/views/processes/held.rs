@@ -6,7 +6,7 @@ use crate::format::{self, bytes, counted, counted_as};
 use crate::labels;
 use crate::machine_labels::{FROM_COUNTERS, NOT_ATTACHED, has_sizes};
 use crate::theme::Ink;
-use ttmem_api::{Process, ProcessState};
+use ttmem_report::{Process, ProcessState};
 
 /// The state of a process in a word or two; of one that is gone, how it ended and what it held.
 ///

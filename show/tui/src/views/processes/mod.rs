@@ -27,7 +27,7 @@ use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, BTreeSet};
-use ttmem_api::{Process, ProcessDevice, ProcessState};
+use ttmem_report::{Process, ProcessDevice, ProcessState};
 
 const NO_PROCESS: &str = "No process has been seen yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, or connect to a server that \

@@ -12,7 +12,7 @@ use crate::theme::Theme;
 use crate::views::Tab;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
-use ttmem_api::Source;
+use ttmem_report::Source;
 
 const BUSY: World = World {
     devices: 8,
@@ -524,7 +524,7 @@ fn figures_are_summed_up_and_peaks_are_not() {
     );
     assert_eq!(fullest(&[]), None);
     // An unknown peak is not one of 0 bytes.
-    let without = ttmem_api::ProcessDevice {
+    let without = ttmem_report::ProcessDevice {
         peak: None,
         ..on.clone()
     };

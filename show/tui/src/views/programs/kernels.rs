@@ -12,7 +12,7 @@ use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Sort};
 use std::collections::BTreeMap;
 use std::time::Instant;
-use ttmem_api::{HexId, KernelRow};
+use ttmem_report::{HexId, KernelRow};
 
 /// The columns; of some of the rows only, what is put together is at least so much.
 pub(super) const fn columns(all: bool) -> [Column; 11] {

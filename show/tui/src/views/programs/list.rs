@@ -6,7 +6,7 @@ use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, owner};
 use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Fact, Sort};
-use ttmem_api::{BinaryState, ProgramDevice, ProgramRow, Timestamp, user_frame};
+use ttmem_report::{BinaryState, ProgramDevice, ProgramRow, Timestamp, user_frame};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::words("PROGRAM", 21, 0).growing(),

@@ -22,7 +22,7 @@ use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cursor, List, Pane, Prompt, below, row_of};
 use ratatui::layout::Rect;
-use ttmem_api::ProgramRow;
+use ttmem_report::ProgramRow;
 
 #[derive(Debug, Default)]
 pub(crate) struct Programs {

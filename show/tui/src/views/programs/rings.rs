@@ -14,7 +14,7 @@ use crate::widgets::{
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
-use ttmem_api::{
+use ttmem_report::{
     ConfigRingEntry, ConfigRingUsage, CoreType, Device, DeviceKey, PrefetchUsage, ProgramRow,
 };
 

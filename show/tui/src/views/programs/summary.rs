@@ -6,7 +6,7 @@ use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
 use crate::format;
 use crate::theme::{Ink, Theme};
-use ttmem_api::Device;
+use ttmem_report::Device;
 
 type Parts = Vec<(String, Ink)>;
 

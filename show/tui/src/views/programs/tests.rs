@@ -4,7 +4,7 @@ use crate::testing;
 use crate::testing::screen::{self, SIZES, assert_screen, drawn};
 use crate::testing::world::{Names, World, ago};
 use std::time::Duration;
-use ttmem_api::{ConfigRingEntry, CoreType};
+use ttmem_report::{ConfigRingEntry, CoreType};
 
 const WORLD: World = World {
     devices: 8,
@@ -198,7 +198,7 @@ fn the_timeline_tells_runs_from_answer_to_answer_and_is_bounded() {
     let mut old = WORLD.data().programs.unwrap().document.rows[9].clone();
     old.program = Some(77_777);
     let new = ProgramRow {
-        created: ttmem_api::Timestamp::from_unix_nanos(u64::MAX),
+        created: ttmem_report::Timestamp::from_unix_nanos(u64::MAX),
         ..old.clone()
     };
     let rows = ask(&mut timeline, &|rows| {

@@ -13,7 +13,7 @@ use crate::widgets::{Canvas, Cursor, Prompt, below, left_of, right_of, row_of, t
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
-use ttmem_api::{ProgramRow, Timestamp};
+use ttmem_report::{ProgramRow, Timestamp};
 
 pub(super) const POLLS: u16 = 120;
 

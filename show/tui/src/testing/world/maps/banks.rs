@@ -3,7 +3,7 @@
 use super::super::{NOW, World, ago};
 use super::l1::sizes;
 use std::cmp::Reverse;
-use ttmem_api::{Block, BlockMap, DeviceKey, HexId, MemoryClass, SCHEMA, Stretch};
+use ttmem_report::{Block, BlockMap, DeviceKey, HexId, MemoryClass, SCHEMA, Stretch};
 
 const CELLS: u64 = 4096;
 /// Where the runtime's own part of a bank ends.

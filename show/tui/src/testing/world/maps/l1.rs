@@ -2,7 +2,7 @@
 
 use super::super::totals::{CORES, L1_OF_A_CORE, RESERVED_OF_A_CORE};
 use super::super::{NOW, World, ago, chance};
-use ttmem_api::{
+use ttmem_report::{
     Block, CbKind, DeviceKey, HexId, L1Column, L1Core, L1Map, MemoryClass, Resident, SCHEMA,
     Segment, SegmentKind,
 };
@@ -255,7 +255,8 @@ mod tests {
             let Some(map) = &data.l1map else { continue };
             let map = &map.document.1;
             let device = &data.devices()[0];
-            let sum = |of: fn(&ttmem_api::L1Core) -> u64| -> u64 { map.cores.iter().map(of).sum() };
+            let sum =
+                |of: fn(&ttmem_report::L1Core) -> u64| -> u64 { map.cores.iter().map(of).sum() };
             assert_eq!(
                 Some(sum(|core| core.cb_bytes)),
                 device.cb.resident_bytes,

@@ -4,7 +4,7 @@ mod banks;
 mod l1;
 
 use super::World;
-use ttmem_api::{BlockMap, DeviceKey, L1Map};
+use ttmem_report::{BlockMap, DeviceKey, L1Map};
 
 impl World {
     /// L1 with the first core.

@@ -6,8 +6,8 @@
 use ttmem_event::event::LAYOUT_HASH;
 
 /// The format that is written, and the oldest that is read.
-pub const VERSION: u16 = 2;
-pub const OLDEST_VERSION: u16 = 1;
+pub const VERSION: u16 = 3;
+pub const OLDEST_VERSION: u16 = 3;
 
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 64;

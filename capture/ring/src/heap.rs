@@ -44,6 +44,10 @@ const GRANULARITY: usize = 256 << 10;
 
 const PAGE_BYTES: usize = 4096;
 
+/// How long a call waits for others to give back the reserve. Longer than any call takes, and an end
+/// where one waits for this thread.
+const MAX_RESERVE_MILLIS: u32 = 2000;
+
 /// Threads that are noted: of ours there are three at most.
 const THREADS: usize = 16;
 
@@ -221,8 +225,21 @@ fn fail(layout: Layout) -> *mut u8 {
         footprint::take_anyway(Kind::Heap, whole_pages(layout.size()));
         map_counted(whole_pages(layout.size()))
     } else {
-        RESERVE.take(layout)
+        take_from_reserve(layout)
     }
+}
+
+/// Waits where many calls under way have used up the reserve: each gives its blocks back when it ends,
+/// and no later call takes any.
+fn take_from_reserve(layout: Layout) -> *mut u8 {
+    for _millisecond in 0..MAX_RESERVE_MILLIS {
+        let block = RESERVE.take(layout);
+        if !block.is_null() {
+            return block;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    null_mut()
 }
 
 const fn is_large(layout: Layout) -> bool {

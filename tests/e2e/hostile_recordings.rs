@@ -157,7 +157,6 @@ fn refusal(asked: Result<(), ApiRequestError>) -> String {
 }
 
 #[test]
-#[ignore = "sometimes 4 MiB over its budget: each thread that answers keeps freed memory in an arena of its own"]
 fn a_replay_of_a_hostile_file_stays_small() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in hostile(folder.path()) {

@@ -95,6 +95,20 @@ fn return_to_system() {
 #[cfg(not(target_env = "gnu"))]
 fn return_to_system() {}
 
+/// Makes all threads share one heap, so that a thread uses the memory another thread has freed.
+///
+/// The C library otherwise gives each thread a heap, and each keeps its freed memory: the budget of a
+/// recording would be exceeded by as many heaps as threads have made documents of it.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "a setting of the C library")]
+pub(crate) fn share_one_heap() {
+    // SAFETY: it may be called at any time, by any thread.
+    unsafe { nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn share_one_heap() {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! A server of the past: the read API over one recording, without clients and without a ledger thread.
 
+use crate::freed_memory;
 use crate::listeners::{ListenError, Listeners, host_name, idle_server, system, wake_up};
 use crate::lock;
 use crate::peer::credentials;
@@ -55,6 +56,7 @@ pub struct Replay {
 impl Replay {
     /// Opens a recording and serves it.
     pub fn start(config: ReplayConfig) -> Result<Self, StartReplayError> {
+        freed_memory::share_one_heap();
         let files = Arc::new(NamedFiles(config.path));
         let recorded = Recorded::drawn(RecordingSource::File, files, config.draws_all);
         let recording = recorded.recording();

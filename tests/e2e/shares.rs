@@ -332,9 +332,7 @@ fn connection_storms_of_another_user_refuse_nobody() {
         println!("skipped: only the superuser can be two users");
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("ours");
-    let server = TestServer::start_in(folder, &["--socket-mode", "0666"]);
+    let server = TestServer::start_in(open_folder(), &["--socket-mode", "0666"]);
     let mut honest = honest_client(&server);
     let plan = Plan {
         socket: server.socket(),

@@ -52,7 +52,7 @@ before a commit, before a change is merged, and for a release:
   ci                          test, surroundings, the Debian package, ttnn with what the wheel installs and short runs of the
                               benchmarks; a skipped step is a failure
   soak [STEP...]              an hour or more: load, property tests, fuzzing, regions, the page, churn, short, fleet-scale,
-                              worst, host-unharmed, ttnn-matrix; keeps the output in docs/soak/
+                              worst, host-unharmed, memory, ttnn-matrix; keeps the output in docs/soak/
 
 single checks:
   arrows                      the dependencies between crates point the right way

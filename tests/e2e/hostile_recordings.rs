@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ttmem_account::budget::{BASE_BYTES, BYTES_PER_STORED_BYTE};
 use ttmem_reader::{Address, ApiClient, ApiRequestError};
 use ttmem_record::hostile;
@@ -81,12 +81,13 @@ fn watched(mut program: Killed) -> (u64, String) {
 
 #[track_caller]
 #[expect(clippy::print_stdout, reason = "the table of what each reader takes")]
-fn check(reader: &str, file: &Hostile, peak: u64, said: &str) {
+fn check(reader: &str, file: &Hostile, began: Instant, peak: u64, said: &str) {
     let Hostile { name, allowed, .. } = file;
     println!(
-        "{name}, {reader}: {} of {} KiB; {said}",
+        "{name}, {reader}: {} of {} KiB, {:.2} s; {said}",
         peak >> 10,
-        allowed >> 10
+        allowed >> 10,
+        began.elapsed().as_secs_f64()
     );
     assert!(
         peak <= *allowed,
@@ -100,8 +101,9 @@ fn commands_stay_within(reader: &str, arguments: impl Fn(&Hostile) -> Vec<String
         let mut command = ttmem();
         command.args(arguments(&file));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let began = Instant::now();
         let (peak, said) = watched(Killed(command.spawn().expect("it starts")));
-        check(reader, &file, peak, &said);
+        check(reader, &file, began, peak, &said);
     }
 }
 
@@ -160,6 +162,7 @@ fn refusal(asked: Result<(), ApiRequestError>) -> String {
 fn a_replay_of_a_hostile_file_stays_small() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in hostile(folder.path()) {
+        let began = Instant::now();
         let mut replay = ttmem();
         replay.arg("replay").arg(&file.path);
         replay.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -172,7 +175,7 @@ fn a_replay_of_a_hostile_file_stays_small() {
         let Some(url) = url else {
             let (peak, said) = watched(replay);
             assert!(!said.is_empty());
-            check("replay", &file, peak, &said);
+            check("replay", &file, began, peak, &said);
             continue;
         };
         let client = ApiClient::at(Address::Http(url.parse().expect("a URL")));
@@ -180,6 +183,7 @@ fn a_replay_of_a_hostile_file_stays_small() {
         check(
             "replay",
             &file,
+            began,
             peak_of(replay.0.id()).expect("it runs"),
             &said,
         );
@@ -191,6 +195,7 @@ fn a_server_with_a_hostile_file_stays_small() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in hostile(folder.path()) {
         let folder = tempfile::tempdir().expect("a folder");
+        let began = Instant::now();
         let place = folder.path().join("recorded");
         fs::create_dir(&place).expect("a folder");
         fs::set_permissions(&place, Permissions::from_mode(0o700)).expect("it is ours");
@@ -202,6 +207,7 @@ fn a_server_with_a_hostile_file_stays_small() {
         check(
             "server",
             &file,
+            began,
             peak_of(server.pid()).expect("it runs"),
             &said,
         );

@@ -23,6 +23,7 @@ use crate::environment::Environment;
 use crate::{ttnn, web};
 use anyhow::{Context, ensure};
 use build::Built;
+pub(crate) use build::Profile;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,9 +45,9 @@ pub(crate) struct Dist {
 }
 
 impl Dist {
-    fn build() -> anyhow::Result<Self> {
+    fn build(profile: Profile) -> anyhow::Result<Self> {
         let environment = Environment::provide("dist", &packaging().join("requirements.txt"))?;
-        let folder = target_dir().join("dist");
+        let folder = target_dir().join(profile.packages());
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(epoch) => epoch,
@@ -54,7 +55,7 @@ impl Dist {
         };
         // Packages have the page.
         web::build()?;
-        let built = build::run(&environment)?;
+        let built = build::run(&environment, profile)?;
         Ok(Self {
             environment,
             built,
@@ -66,7 +67,7 @@ impl Dist {
 
 /// Builds every package.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let dist = Dist::build()?;
+    let dist = Dist::build(Profile::Release)?;
     for package in [
         wheel::make(&dist)?,
         deb::make(&dist, VERSION)?,
@@ -80,8 +81,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// Builds the wheel and tries it in fresh environments.
-pub(crate) fn check_wheel() -> anyhow::Result<()> {
-    let dist = Dist::build()?;
+pub(crate) fn check_wheel(profile: Profile) -> anyhow::Result<()> {
+    let dist = Dist::build(profile)?;
     let wheel = wheel::make(&dist)?;
     same_bytes(&wheel, || wheel::make(&dist))?;
     wheel_check::run(&dist, &wheel)
@@ -89,13 +90,13 @@ pub(crate) fn check_wheel() -> anyhow::Result<()> {
 
 /// Builds the Debian package and installs, upgrades and removes it in a root of its own.
 pub(crate) fn check_deb() -> anyhow::Result<()> {
-    let dist = Dist::build()?;
+    let dist = Dist::build(Profile::Release)?;
     debian_root::run(&dist)
 }
 
 /// Runs the real ttnn with the wheel: its program, its library and its Python package.
 pub(crate) fn check_ttnn() -> anyhow::Result<()> {
-    let dist = Dist::build()?;
+    let dist = Dist::build(Profile::Release)?;
     let wheel = wheel::make(&dist)?;
     ttnn::run_packaged(&wheel, dist.environment.program("pip"))
 }

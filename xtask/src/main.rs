@@ -56,7 +56,8 @@ before a commit, before a change is merged, and for a release:
 
 single checks:
   arrows                      the dependencies between crates point the right way
-  dist-wheel                  tries the wheel and its pytest plugin under Python 3.10, 3.12 and 3.13
+  dist-wheel [--dev]          tries the wheel and its pytest plugin under Python 3.10, 3.12 and 3.13; --dev
+                              compiles it as the tests are compiled, which is faster
   dist-ttnn                   like ttnn, with the program, the library and the Python package of the wheel
   dist-deb                    builds the Debian package and installs, upgrades and removes it in a Debian of
                               its own, without systemd and under it; needs root
@@ -161,7 +162,8 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["house"] => house::run(),
         ["worst", cases @ ..] => worst::run(cases),
         ["dist"] => dist::run(),
-        ["dist-wheel"] => dist::check_wheel(),
+        ["dist-wheel"] => dist::check_wheel(dist::Profile::Release),
+        ["dist-wheel", "--dev"] => dist::check_wheel(dist::Profile::Dev),
         ["dist-deb"] => dist::check_deb(),
         ["dist-ttnn"] => dist::check_ttnn(),
         ["examples"] => examples::run(),

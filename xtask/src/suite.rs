@@ -124,7 +124,14 @@ const SURROUNDINGS: Step = Step::new("surroundings", Whole, "cargo xtask surroun
     surroundings::run(&[])
 });
 
-const WHEEL: Step = Step::new("wheel", Part, "cargo xtask dist-wheel", dist::check_wheel);
+/// Compiled as the tests are: the wheel as users get it is tried by `ci`.
+const WHEEL: Step = Step::new("wheel", Part, "cargo xtask dist-wheel --dev", || {
+    dist::check_wheel(dist::Profile::Dev)
+});
+
+const RELEASED_WHEEL: Step = Step::new("released wheel", Whole, "cargo xtask dist-wheel", || {
+    dist::check_wheel(dist::Profile::Release)
+});
 
 const DEBIAN: Step = Step::new("debian", Whole, "cargo xtask dist-deb", dist::check_deb);
 
@@ -175,7 +182,13 @@ const TEST: &[&Step] = &[
 ];
 
 /// What `ci` has besides.
-const CI_ONLY: &[&Step] = &[&SURROUNDINGS, &DEBIAN, &PACKAGED_TTNN, &BENCHES];
+const CI_ONLY: &[&Step] = &[
+    &SURROUNDINGS,
+    &RELEASED_WHEEL,
+    &DEBIAN,
+    &PACKAGED_TTNN,
+    &BENCHES,
+];
 
 /// What takes longer than minutes, or has no end of its own.
 const SOAK: &[&Step] = &[

@@ -19,6 +19,39 @@ const PACKAGES: [&str; 3] = ["ttmem", "ttmem-attach", "ttmem-capi"];
 /// The unwinder that C++ programs use.
 const UNWINDER: &str = "libgcc_s.so.1";
 
+/// How packages are compiled; both are linked in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// As users get them.
+    Release,
+    /// In a third of the time, for checks of everything but speed.
+    Dev,
+}
+
+impl Profile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "dev",
+        }
+    }
+
+    /// Where packages go, below the build directory.
+    pub(super) const fn packages(self) -> &'static str {
+        match self {
+            Self::Release => "dist",
+            Self::Dev => "dist-dev",
+        }
+    }
+
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "debug",
+        }
+    }
+}
+
 /// What was built, stripped.
 #[derive(Debug)]
 pub(super) struct Built {
@@ -45,14 +78,15 @@ impl Built {
     }
 }
 
-pub(super) fn run(environment: &Environment) -> anyhow::Result<Built> {
+pub(super) fn run(environment: &Environment, profile: Profile) -> anyhow::Result<Built> {
     tool::OBJCOPY.ensure()?;
     tool::CC.ensure()?;
     let (major, minor) = GLIBC;
     let target = format!("{TARGET}.{major}.{minor}");
     let mut build = cargo([
         "zigbuild",
-        "--release",
+        "--profile",
+        profile.name(),
         "--lib",
         "--bins",
         "--target",
@@ -68,7 +102,7 @@ pub(super) fn run(environment: &Environment) -> anyhow::Result<Built> {
             .env_remove("RUSTFLAGS")
             .env("CARGO_ENCODED_RUSTFLAGS", flags()?),
     )?;
-    let folder = target_dir().join(TARGET).join("release");
+    let folder = target_dir().join(TARGET).join(profile.folder());
     let built = Built {
         program: split(&folder, "ttmem")?,
         attach: split(&folder, "libttmem_attach.so")?,

@@ -1,7 +1,7 @@
 //! Why an allocation or a program was refused.
 //!
 //! [`explain`] is a pure function from the [`Moment`] of a failure to an
-//! [`Explanation`](crate::Explanation): no clock, no I/O. The server calls it with what the
+//! [`Explanation`]: no clock, no I/O. The server calls it with what the
 //! account knew when the failure happened, [`log`] with what the runtime wrote into a log. What
 //! neither knows stays null, and the explanation says so.
 

@@ -90,13 +90,7 @@ fn a_process_is_labelled_by_its_launcher_and_its_user() {
     let output = tracked.end();
     assert!(output.status.success(), "what cannot be read harms nobody");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    for nonsense in ["\"nonsense\"", "\"=\"", "\"9=x\""] {
-        assert!(
-            said.contains(&format!("ttmem: TTMEM_LABELS: {nonsense}")),
-            "{said}"
-        );
-    }
-    assert!(!said.contains('\u{1b}'), "{said:?}");
+    assert!(!said.contains("TTMEM_LABELS"), "{said}");
     // It is gone, and what it said is still known.
     assert_eq!(server.process(pid)["labels"]["job"], "4711");
 }

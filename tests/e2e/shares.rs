@@ -323,6 +323,15 @@ fn one_users_processes_leave_places_for_other_users() {
 
 #[test]
 fn connection_storms_of_another_user_refuse_nobody() {
+    storms_refuse_nobody(false);
+}
+
+#[test]
+fn connection_storms_of_another_user_with_hellos_refuse_nobody() {
+    storms_refuse_nobody(true);
+}
+
+fn storms_refuse_nobody(say_hello: bool) {
     if !nix::unistd::geteuid().is_root() {
         assert_ne!(
             std::env::var("CI").as_deref(),
@@ -340,7 +349,7 @@ fn connection_storms_of_another_user_refuse_nobody() {
         device: 0,
         // It is ended before that.
         buffers: WATCHDOG.as_secs(),
-        size: 0,
+        size: u64::from(say_hello),
     };
     let mut storms: Vec<Workload> = (0..3)
         .map(|_storm| Workload::spawn_as(Part::Storm, &plan, Some(NOBODY)))

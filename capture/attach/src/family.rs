@@ -9,10 +9,10 @@ use crate::report;
 use crate::symbols::readable;
 use std::ffi::CStr;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use ttmem_client::complain;
 
 /// Something that the runtime does not have, or has in another form than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Family {
         if !self.off.swap(true, Ordering::Relaxed) {
             HOT.set(SOME_OFF, true);
             let why = self.why.get_or_init(|| why.to_owned());
-            warn(&format!("{} are not tracked: {why}", self.name));
+            complain(&format!("{} are not tracked: {why}", self.name));
             report::not_tracked(self.name, why);
         }
     }
@@ -92,7 +92,7 @@ impl Family {
     pub(crate) fn skip(&self, why: &str) {
         if self.skipped.fetch_add(1, Ordering::Relaxed) == 0 {
             let what = format!("{} of some programs", self.name);
-            warn(&format!("{what} are not tracked: {why}"));
+            complain(&format!("{what} are not tracked: {why}"));
             report::not_tracked(&what, why);
         }
     }
@@ -151,11 +151,6 @@ impl Family {
             None => writeln!(text, "{}: on", self.name),
         };
     }
-}
-
-/// Prints one line to stderr; a closed stderr is not an error.
-pub(crate) fn warn(what: &str) {
-    let _ignored = writeln!(std::io::stderr(), "ttmem: {what}");
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 #![expect(unsafe_code, reason = "reads the stack of a native call's caller")]
 
-use crate::family::{Family, warn};
+use crate::family::Family;
 use crate::hooks::buffers;
 use crate::lock_free::per_process::PerProcess;
 use crate::{operation, report};
@@ -21,6 +21,7 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use ttmem_client::complain;
 use ttmem_event::TextId;
 use ttmem_pystack::{Fingerprint, Frame, Interpreter, Unsupported};
 use ttmem_ring::heap::Heap;
@@ -356,7 +357,7 @@ impl Stacks {
             || self.text_bytes.saturating_add(more_bytes) > MAX_TEXT_BYTES;
         if is_full && !self.is_full {
             self.is_full = true;
-            warn("there are too many different Python stacks: no further ones are reported");
+            complain("there are too many different Python stacks: no further ones are reported");
         }
         !self.is_full
     }

@@ -10,7 +10,6 @@
 
 #![expect(unsafe_code, reason = "asks the unwinder and the loader")]
 
-use crate::family::warn;
 use crate::hot::{HOT, STACKS};
 use crate::lock_free::per_process::PerProcess;
 use crate::{report, symbols};
@@ -19,6 +18,7 @@ use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write as _;
 use std::num::ParseIntError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use ttmem_client::complain;
 use ttmem_event::TextId;
 use ttmem_ring::heap::Heap;
 
@@ -59,7 +59,7 @@ pub(crate) fn configure(value: Option<&OsStr>) {
             LEAST_BYTES.store(least_bytes, Ordering::Relaxed);
             HOT.set(STACKS, true);
         }
-        Err(_no_number) => warn(&format!(
+        Err(_no_number) => complain(&format!(
             "call stacks are off: {VARIABLE} is not a number of bytes"
         )),
     }
@@ -237,7 +237,7 @@ impl Known {
             || self.text_bytes.saturating_add(more_bytes) > MAX_TEXT_BYTES;
         if is_full && !self.is_full {
             self.is_full = true;
-            warn("there are too many different call stacks: no further ones are reported");
+            complain("there are too many different call stacks: no further ones are reported");
         }
         !self.is_full
     }

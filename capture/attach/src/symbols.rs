@@ -139,7 +139,7 @@ pub(crate) fn find_original(name: &CStr) -> NonNull<c_void> {
     find(name)
         .or_else(|| find_anywhere(name))
         .unwrap_or_else(|| {
-            crate::family::warn(&format!("{} is nowhere", readable(name)));
+            ttmem_client::complain(&format!("{} is nowhere", readable(name)));
             std::process::abort()
         })
 }

@@ -1,6 +1,7 @@
 //! What is asked of the process that the client runs in.
 
 use crate::cgroup;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{MembarrierCommand, NanosleepRelativeResult, Timespec, membarrier, nanosleep};
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
@@ -15,16 +16,28 @@ const LONGEST_NAME: usize = 16 << 10;
 /// The pid of the process that the C library forked; a fork by a bare system call leaves it alone.
 static FORKED_PID: AtomicI32 = AtomicI32::new(0);
 
-/// One line on stderr, by one system call.
-pub(crate) fn complain(text: &str) {
+/// Bytes of a line: what a pipe that has room takes without waiting (PIPE_BUF).
+const LONGEST_LINE: usize = 4096;
+
+/// One line on stderr, if it can be written without waiting.
+pub fn complain(text: &str) {
     complain_in_bytes(format!("ttmem: {text}\n").as_bytes());
 }
 
 /// The same where no memory is left: `line` is the whole line.
+///
+/// A reader of stderr that has stopped must not stop the program: the line is dropped then.
 pub(crate) fn complain_in_bytes(line: &[u8]) {
     let _unharmed = PipesUnbroken::begin();
-    // A program without stderr has nobody to report to.
-    let _nobody = rustix::io::write(rustix::stdio::stderr(), line);
+    let stderr = rustix::stdio::stderr();
+    let mut room = [PollFd::new(&stderr, PollFlags::OUT)];
+    // A program without stderr has nobody to report to, and neither has one that closed it.
+    if !matches!(poll(&mut room, Some(&Timespec::default())), Ok(1))
+        || !room[0].revents().contains(PollFlags::OUT)
+    {
+        return;
+    }
+    let _nobody = rustix::io::write(stderr, &line[..line.len().min(LONGEST_LINE)]);
 }
 
 /// While it lives, writing to a pipe that nobody reads does not end the program.

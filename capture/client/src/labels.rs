@@ -5,7 +5,7 @@
 //! missing or makes no sense gives no label, and nothing here can fail.
 
 use crate::cgroup::{read, read_bytes};
-use crate::host;
+
 use std::path::Path;
 
 /// Labels of a process; a server takes no more.
@@ -44,17 +44,14 @@ const FROM_STEP: [(&str, &str); 3] = [
 
 type Label = (String, String);
 
-/// All labels of this process; `added` are those of its user. What of them cannot be read is said on standard error.
+/// All labels of this process; `added` are those of its user. What cannot be read is left out: `ttmem run` and
+/// `ttmem doctor` name it.
 pub(crate) fn found(added: Option<&str>) -> Vec<Label> {
     let environment = read_bytes(Path::new("/proc/self/environ"), LONGEST_ENVIRONMENT);
     let environment = environment.unwrap_or_default();
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let mut labels = found_in(&environment, &groups);
-    let complaints = add(&mut labels, added.unwrap_or_default());
-    // The labels are found once in the life of a process: so it is said once.
-    for complaint in complaints {
-        host::complain(&complaint);
-    }
+    let _complaints = add(&mut labels, added.unwrap_or_default());
     labels
 }
 

@@ -28,6 +28,7 @@ mod trust;
 
 pub use clock::Instant;
 pub use config::{ClockChoice, Config, environment_warnings};
+pub use host::complain;
 pub use own_account::{AskError, Question};
 pub use tracker::{FlushError, Statistics, Tracker};
 pub use trust::is_trusted;

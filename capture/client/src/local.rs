@@ -52,7 +52,16 @@ thread_local! {
     };
 }
 
+/// Whether a thread that recorded has ended.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the pump may be the last thread: every thread that recorded may have ended.
+pub(crate) fn has_thread_ended() -> bool {
+    HAS_ENDED.load(Ordering::Relaxed)
+}
+
 extern "C" fn end(_value: *mut c_void) {
+    HAS_ENDED.store(true, Ordering::Relaxed);
     LOCAL.with(|local| {
         local.ending.set(true);
         // In a child of a fork the ring is not there any more.

@@ -255,6 +255,9 @@ fn settle(timeout: Duration, closing: bool) -> Result<(), FlushError> {
     };
     if settled {
         Ok(())
+    } else if PAGE.word() == OFF {
+        // Turned off meanwhile: nothing more will be confirmed.
+        Err(FlushError::Disabled)
     } else {
         Err(FlushError::TimedOut)
     }

@@ -112,12 +112,30 @@ impl Heap {
         }
     }
 
-    /// Stops this thread for ever; only for threads of ours.
+    /// Stops this thread for as long as the program has others; only for threads of ours.
     pub fn stop_thread() -> ! {
-        loop {
-            // SAFETY: waits for a signal; our threads block them all.
-            unsafe { libc::pause() };
+        while !Self::has_last_threads() {
+            // A filter that refuses to sleep has it try again at once, but that of `std` would panic.
+            let second = rustix::thread::Timespec {
+                tv_sec: 1,
+                tv_nsec: 0,
+            };
+            let _slept = rustix::thread::nanosleep(&second);
         }
+        // SAFETY: what the C library does at the end of a program's last thread. This one holds no lock.
+        unsafe { libc::exit(0) }
+    }
+
+    /// Whether the program's last thread has ended, and ours are all that is left of the process.
+    ///
+    /// A process ends with its last thread: ours must not be that. Only a main thread that ended by
+    /// `pthread_exit` leaves a process in which others go on.
+    #[must_use]
+    pub fn has_last_threads() -> bool {
+        let own = OWN
+            .iter()
+            .filter(|thread| thread.load(Ordering::Relaxed) != 0);
+        process_stat().is_some_and(|(state, threads)| state == b'Z' && threads <= 1 + own.count())
     }
 
     /// Holds the heap for a fork, so that the child finds it whole.
@@ -195,6 +213,32 @@ impl Fallible {
         let _noted = Noted::begin(&FALLIBLE);
         Self { _noted }
     }
+}
+
+/// The state of the main thread, and how many threads there are with it; allocates nothing.
+fn process_stat() -> Option<(u8, usize)> {
+    let mut bytes = [0_u8; 1024];
+    // SAFETY: the path ends with a zero byte.
+    let file = unsafe {
+        libc::open(
+            c"/proc/self/stat".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    if file < 0 {
+        return None;
+    }
+    // SAFETY: there is room for as many bytes.
+    let length = unsafe { libc::read(file, bytes.as_mut_ptr().cast(), bytes.len()) };
+    // SAFETY: opened above, and not used again.
+    unsafe { libc::close(file) };
+    let text = bytes.get(..usize::try_from(length).ok()?)?;
+    // The name, in brackets, may have any bytes.
+    let behind = text.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = text.get(behind + 2..)?.split(|byte| *byte == b' ');
+    let state = *fields.next()?.first()?;
+    let threads = std::str::from_utf8(fields.nth(16)?).ok()?;
+    Some((state, threads.parse().ok()?))
 }
 
 fn thread_id() -> i32 {

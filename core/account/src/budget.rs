@@ -125,6 +125,12 @@ impl Budget {
         self.shared.most()
     }
 
+    /// What documents may take besides.
+    #[must_use]
+    pub fn aside(&self) -> u64 {
+        self.shared.aside()
+    }
+
     /// What may still be drawn.
     #[must_use]
     pub fn left(&self) -> u64 {
@@ -307,8 +313,7 @@ impl Turn {
             return Err(TurnEnd::Gone);
         }
         if self.spent > self.most {
-            let stored = self.stored;
-            return Err(TurnEnd::OverBudget(OverBudget::Work { stored }));
+            return Err(TurnEnd::OverBudget(self.over()));
         }
         self.look_at = (self.spent + LOOK_EVERY).min(self.most);
         Ok(())
@@ -322,6 +327,14 @@ impl Turn {
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most
+    }
+
+    /// That there is not enough work for it.
+    #[must_use]
+    pub fn over(&self) -> OverBudget {
+        OverBudget::Work {
+            stored: self.stored,
+        }
     }
 
     #[must_use]

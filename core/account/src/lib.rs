@@ -46,7 +46,7 @@ pub use mark::{Mark, MarkOwner, Marks};
 pub use mesh::{Allocator, Mesh};
 pub use observer::{Charge, Holding, Observer};
 pub use pages::{Pages, PagesView};
-pub use residency::{ResidentProgram, Vacated, last_replays, residents};
+pub use residency::{ResidentProgram, Vacated, last_replays, residents, run_count};
 pub use shares::oldest_of_largest;
 pub use totals::{GaugeKind, PeakSet, Totals};
 pub use untracked::{NotTracked, Untracked};

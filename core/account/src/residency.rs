@@ -142,6 +142,20 @@ pub fn last_replays(facts: &AccountFacts, rows: &AccountRows) -> BTreeMap<u32, u
     last
 }
 
+/// How many runs [`residents`] looks at: of programs, and of replayed traces on each device.
+#[must_use]
+pub fn run_count(facts: &AccountFacts, rows: &AccountRows) -> u64 {
+    let programs = rows.programs.iter();
+    let of_programs: usize = programs.map(|(_slot, program)| 1 + program.on.len()).sum();
+    let replayed = facts.traces.values().filter(|trace| trace.replay.is_some());
+    let captured = replayed.flat_map(|trace| trace.captured.values());
+    let of_traces = captured.map(|captured| {
+        let mesh = facts.meshes.get(captured.mesh as usize);
+        1 + mesh.map_or(0, |mesh| mesh.devices.len()) as u64
+    });
+    of_programs as u64 + of_traces.sum::<u64>()
+}
+
 /// Who is on the cores of each device of a process, by core type.
 #[must_use]
 pub fn residents(

@@ -14,7 +14,7 @@ use crate::intervals::{Interval, IntervalSet};
 use crate::view::{DeviceResidents, ProcessView, View};
 use std::collections::BTreeMap;
 use ttmem_account::program::{Cb, Program, ProgramOnDevice};
-use ttmem_account::{Capacity, ComputeL1, Mesh};
+use ttmem_account::{Capacity, ComputeL1, Mesh, run_count};
 use ttmem_event::core::GRID_SIDE;
 use ttmem_event::{Class, CoreSet, CoreType, CoresId};
 
@@ -72,13 +72,53 @@ pub struct Geometry {
     pub residents: Vec<DeviceResidents>,
 }
 
+/// Work units so far, of which there may be so many.
+#[derive(Debug)]
+struct Meter {
+    spent: u64,
+    most: u64,
+}
+
+impl Meter {
+    /// Counts work that is to be done; none if there is not that much.
+    fn spend(&mut self, units: u64) -> Option<()> {
+        self.spent = self.spent.saturating_add(units);
+        (self.spent <= self.most).then_some(())
+    }
+}
+
+/// Work units of a row, a run of a program on a device, a device, and one of its cores.
+const ROW_WORK: u64 = 2;
+const RUN_WORK: u64 = 16;
+const DEVICE_WORK: u64 = 16;
+const CORE_WORK: u64 = 8;
+
+/// Intervals that are looked through in one work unit.
+const INTERVALS_PER_UNIT: u64 = 8;
+
 impl View {
     /// Works out where everything lies.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
+        let (geometry, _work) = self.geometry_within(u64::MAX);
+        geometry.expect("no bound was given")
+    }
+
+    /// The same in at most so many work units, and how many it took; none if it would take more.
+    ///
+    /// What a file holds may take minutes: its devices, cores and allocators multiply.
+    #[must_use]
+    pub fn geometry_within(&self, most: u64) -> (Option<Geometry>, u64) {
+        let mut meter = Meter { spent: 0, most };
+        let geometry = self.metered_geometry(&mut meter);
+        (geometry, meter.spent)
+    }
+
+    fn metered_geometry(&self, meter: &mut Meter) -> Option<Geometry> {
         let mut allocators = Vec::new();
         let mut on_device: Vec<Vec<usize>> = vec![Vec::new(); self.devices.len()];
         for process in &self.processes {
+            meter.spend(Self::work_of_process(process))?;
             for allocator in allocators_of(process) {
                 for slot in process.account.meshes[allocator.mesh as usize]
                     .devices
@@ -91,28 +131,40 @@ impl View {
             }
         }
         let residents = self.residents();
+        let owners = residents.iter().flatten();
+        meter.spend(owners.map(|owners| (owners.len() as u64).pow(2) / 16).sum())?;
         let devices = (0..).zip(&self.devices).zip(&on_device).zip(&residents);
         let devices = devices.map(|(((index, device), on), residents)| {
             let on: Vec<&AllocatorGeometry> = on.iter().map(|place| &allocators[*place]).collect();
-            self.device_geometry(index, device, &on, residents)
+            let residents = self.resident_programs(index, residents);
+            meter.spend(work_of_device(device, &on, &residents))?;
+            Some(self.device_geometry(device, &on, &residents))
         });
-        let devices = devices.collect();
-        Geometry {
+        let devices = devices.collect::<Option<_>>()?;
+        Some(Geometry {
             allocators,
             devices,
             residents,
-        }
+        })
+    }
+
+    /// What sorting a process's addresses and its runs takes.
+    fn work_of_process(process: &ProcessView) -> u64 {
+        let (facts, rows) = (&process.account, &process.rows);
+        let meshes = facts.meshes.iter();
+        let in_meshes: usize = meshes.map(|mesh| Class::COUNT + mesh.devices.len()).sum();
+        ROW_WORK * rows.buffers.len() as u64
+            + in_meshes as u64
+            + RUN_WORK.saturating_mul(run_count(facts, rows))
     }
 
     fn device_geometry(
         &self,
-        index: u32,
         device: &Device,
         on: &[&AllocatorGeometry],
-        residents: &DeviceResidents,
+        residents: &[Resident<'_>],
     ) -> DeviceGeometry {
-        let residents = self.resident_programs(index, residents);
-        let l1 = occupied_l1(device, on, &residents);
+        let l1 = occupied_l1(device, on, residents);
         DeviceGeometry {
             classes: std::array::from_fn(|class| {
                 let class = Class::ALL[class];
@@ -205,6 +257,38 @@ impl View {
         }
         programs
     }
+}
+
+/// What laying out a device takes, whose allocators are sorted.
+fn work_of_device(device: &Device, on: &[&AllocatorGeometry], residents: &[Resident<'_>]) -> u64 {
+    let parts: usize = on.iter().map(|one| one.taken.parts().len()).sum();
+    let per_core: usize = on.iter().map(|one| one.per_core.len()).sum();
+    let (parts, per_core) = (parts as u64, per_core as u64);
+    let mut work = DEVICE_WORK + (Class::COUNT * on.len()) as u64;
+    // Of one allocator they are looked through; of several they are put together, once for each width.
+    work += match on.len() {
+        0 | 1 => parts / INTERVALS_PER_UNIT,
+        several => parts.saturating_mul(2 + several as u64),
+    };
+    let mut cores = CoreSet::default();
+    for one in on {
+        for (some, _interval) in &one.per_core {
+            cores.insert_all(some);
+        }
+    }
+    let own = per_core.saturating_mul(2 + u64::from(cores.len()) / INTERVALS_PER_UNIT);
+    work = work.saturating_add(own);
+    for resident in residents {
+        let (cbs, kernels) = (resident.on.cbs().len(), resident.on.kernels().len());
+        work += 2 * (cbs + kernels) as u64 + (cbs as u64 * u64::from(resident.cores.len())) / 2;
+    }
+    let compute = device
+        .facts
+        .compute
+        .map_or(0, |compute| compute.cores.len());
+    let each_core = CORE_WORK + per_core / (INTERVALS_PER_UNIT / 2);
+    work.saturating_add(parts)
+        .saturating_add(u64::from(compute).saturating_mul(each_core))
 }
 
 /// The allocators of a process, each with its addresses sorted.

@@ -19,8 +19,11 @@ pub(crate) fn silent(socket: &Path, count: u64) -> Vec<UnixStream> {
 /// Connections of a storm that are open at a time.
 const STORM: u64 = 200;
 
-/// Connects, says hello and ends the connection, again and again for this long.
-pub(crate) fn storm(socket: &Path, time: Duration) {
+/// Connects, says hello if it is to, and ends the connection, again and again for this long.
+///
+/// In a session of its own, as another user's programs are: the system shares processors among sessions.
+pub(crate) fn storm(socket: &Path, says_hello: bool, time: Duration) {
+    rustix::process::setsid().expect("it leads no group");
     let begun = Instant::now();
     let mut number = u128::from(std::process::id()) << 64;
     while begun.elapsed() < time {
@@ -30,6 +33,9 @@ pub(crate) fn storm(socket: &Path, time: Duration) {
             let Ok(mut stream) = connect_at_once(socket) else {
                 continue;
             };
+            if !says_hello {
+                continue;
+            }
             let mut bytes = Preamble::OURS.encode().to_vec();
             let hello = Hello {
                 instance: number.to_le_bytes(),

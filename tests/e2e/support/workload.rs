@@ -253,7 +253,11 @@ pub(crate) fn run_if_asked() {
     }
     if part == Part::Storm {
         say(READY);
-        hogs::storm(&plan.socket, Duration::from_secs(plan.buffers));
+        hogs::storm(
+            &plan.socket,
+            plan.size > 0,
+            Duration::from_secs(plan.buffers),
+        );
         return;
     }
     if let Some(_held) = take_all(part, &plan) {

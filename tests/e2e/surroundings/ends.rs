@@ -61,6 +61,22 @@ fn every_report_before_a_kill_is_known() {
 }
 
 #[test]
+fn a_process_ends_with_the_last_thread_of_its_program() {
+    ends("pthread_exit", Some(0), None);
+}
+
+#[test]
+fn a_line_that_nobody_reads_is_not_waited_for() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let program = workshop.program("ends.c", Linked::Dynamically);
+    let server = TestServer::start(&[]);
+    let story = Story::begin(&program, &["full_stderr"], &server.socket());
+    assert_eq!(story.end(), Ended::unharmed(7));
+}
+
+#[test]
 fn exceptions_pass_and_the_last_destructors_are_heard() {
     let Some((server, _workshop, mut story)) = begin("exceptions.cpp", &[]) else {
         return;

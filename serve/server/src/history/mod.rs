@@ -18,7 +18,7 @@ use ttmem_ledger::DeviceKey;
 use ttmem_report::{DeviceHistory, HexId, History, SCHEMA, Timestamp};
 
 /// The most devices with a history: a machine has 32, and each costs a quarter of a megabyte.
-const MAX_DEVICES: usize = 128;
+pub(crate) const MAX_DEVICES: usize = 128;
 
 /// The seconds of a step, and how many steps are kept.
 const TIERS: [(u32, u32); 3] = [(1, 600), (10, 720), (60, 1440)];
@@ -119,16 +119,16 @@ impl Histories {
         reaching.next().map_or(coarsest, |(step, _steps)| *step)
     }
 
-    /// A history of steps that were observed elsewhere, each with its end; nothing is known of some.
+    /// A history of steps that were observed elsewhere, each with its end; of some nothing was.
     pub(crate) fn document_of(
         time: Timestamp,
         step_seconds: u32,
-        steps: &[(u64, Option<Arc<Vec<Observed>>>)],
+        steps: &[(u64, &[Observed])],
     ) -> History {
         let mut named: BTreeMap<DeviceKey, Named> = BTreeMap::new();
         let mut samples: Vec<Vec<Option<Sample>>> = Vec::new();
         for (number, (_end, observed)) in steps.iter().enumerate() {
-            for each in observed.iter().flat_map(|observed| observed.iter()) {
+            for each in *observed {
                 let Some(index) = index_of(&mut named, each) else {
                     continue;
                 };

@@ -33,8 +33,7 @@ const TURN: usize = 64;
 /// Threads that accept: more than attackers that a machine survives for other reasons.
 const THREADS: usize = 4;
 
-/// The niceness of these threads, where the server may have it: the kernel's queue fills while they wait for a
-/// processor. What a storm costs them is a small part of what it costs the processes that make it.
+/// The niceness of these threads where real time is refused.
 const DOOR_NICENESS: i32 = -10;
 
 /// With fewer connections that may wait, one thread does.
@@ -68,7 +67,6 @@ pub(super) struct UnixConnection {
 #[derive(Debug)]
 pub(super) struct Door {
     pub(super) arrivals: Receiver<Arrival>,
-    told: Sender<Told>,
     doorkeeper: Arc<Doorkeeper>,
     /// Each ends when its pipe is closed.
     _threads: Vec<OwnedThread<PipeWriter>>,
@@ -87,18 +85,13 @@ impl Door {
         let (threads, turn) = if is_small { (1, 1) } else { (THREADS, TURN) };
         // Each thread may have a failure to tell as well.
         let (sender, arrivals) = bounded(waiting + threads);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "each connection that was let in leads to a few"
-        )]
-        let (teller, told) = crossbeam_channel::unbounded();
         let doorkeeper = Arc::new(Doorkeeper {
             listeners,
             turn,
             arrivals: sender,
             wake,
             entrance: Mutex::new(Entrance::new(waiting)),
-            told,
+            told: Mutex::default(),
             refusals,
             last_session: AtomicU64::new(0),
             turns: RwLock::new(()),
@@ -114,7 +107,6 @@ impl Door {
         let threads: io::Result<Vec<_>> = (0..threads).map(start).collect();
         Ok(Self {
             arrivals,
-            told: teller,
             doorkeeper,
             _threads: threads?,
         })
@@ -134,10 +126,8 @@ pub(super) enum Told {
 }
 
 impl Door {
-    /// Does not wait for the threads that accept, as a lock would.
     pub(super) fn tell(&self, what: Told) {
-        // They end after this one.
-        let _ended = self.told.send(what);
+        lock(&self.doorkeeper.told).push(what);
     }
 }
 
@@ -149,7 +139,8 @@ struct Doorkeeper {
     arrivals: Sender<Arrival>,
     wake: Arc<OwnedFd>,
     entrance: Mutex<Entrance>,
-    told: Receiver<Told>,
+    /// What became of those that were let in, since the last turn: a few for each.
+    told: Mutex<Vec<Told>>,
     refusals: Refusals,
     last_session: AtomicU64,
     /// Held by each thread from before it accepts connections until it has handed them over.
@@ -182,12 +173,7 @@ impl Doorkeeper {
     }
 
     fn run(&self, epoll: &OwnedFd, stop: &PipeReader) {
-        // Without it a storm from every processor finds the queue full now and then.
-        let is_above = rustix::process::getpriority_process(None)
-            .is_ok_and(|niceness| niceness <= DOOR_NICENESS);
-        if !is_above {
-            let _refused = rustix::process::setpriority_process(None, DOOR_NICENESS);
-        }
+        take_priority();
         let mut ready = Vec::with_capacity(1 + self.listeners.len());
         loop {
             match epoll::wait(epoll, spare_capacity(&mut ready), None) {
@@ -222,8 +208,11 @@ impl Doorkeeper {
         let mut accepted = Vec::new();
         let result = self.accept_turn(listener, &mut accepted);
         let mut refused = Vec::new();
+        // Not waited for: a later turn has what is being told now.
+        let told = self.told.try_lock();
+        let told = told.map_or_else(|_taken| Vec::new(), |mut told| std::mem::take(&mut *told));
         let mut entrance = lock(&self.entrance);
-        for told in self.told.try_iter() {
+        for told in told {
             match told {
                 Told::TakenOver(holder) => entrance.take_over(holder),
                 Told::Charge(holder, units) => entrance.charge(holder, units, now),
@@ -283,4 +272,27 @@ impl Doorkeeper {
         // The counter of an eventfd cannot fill up by ones; a failure means it is closed.
         let _closed = rustix::io::write(self.wake.as_ref(), &1_u64.to_ne_bytes());
     }
+}
+
+/// Has this thread scheduled before others, where the server may: the kernel's queue fills while it waits for a
+/// processor. What a storm costs it is a part of what it costs the processes that make it.
+///
+/// Niceness alone counts only among processes of one session or control group.
+fn take_priority() {
+    let is_above =
+        rustix::process::getpriority_process(None).is_ok_and(|niceness| niceness <= DOOR_NICENESS);
+    if !is_real_time() && !is_above {
+        let _refused = rustix::process::setpriority_process(None, DOOR_NICENESS);
+    }
+}
+
+/// Gives this thread, and none that it may start, the lowest real-time priority.
+///
+/// Such a thread must not spin while it waits for one that is not: it would keep it from its processor.
+#[expect(unsafe_code, reason = "no safe wrapper has this call")]
+fn is_real_time() -> bool {
+    use nix::libc::{SCHED_RESET_ON_FORK, SCHED_RR, sched_param, sched_setscheduler};
+    let lowest = sched_param { sched_priority: 1 };
+    // SAFETY: the pointer is to a value that outlives the call, which only reads it.
+    unsafe { sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &raw const lowest) == 0 }
 }

@@ -76,7 +76,7 @@ pub(super) fn get_snapshot(context: &Context, query: SnapshotQuery) -> Result<Sn
     let named = query.device.filter(|name| !name.is_empty());
     let wanted = named.map(|name| context.devices_in(&view, &name));
     let wanted = wanted.transpose()?;
-    let (geometry, facts) = (context.geometry(&view), context.facts());
+    let (geometry, facts) = (context.geometry(&view)?, context.facts());
     let machine = context.machine(&view);
     let said = (context.host(), machine.as_ref());
     let wanted = wanted.as_deref();
@@ -85,7 +85,7 @@ pub(super) fn get_snapshot(context: &Context, query: SnapshotQuery) -> Result<Sn
 
 pub(super) fn get_device(context: &Context, NoQuery {}: NoQuery) -> Result<DeviceDetail, Refusal> {
     let view = context.view()?;
-    let (index, geometry) = (context.device_in(&view)?, context.geometry(&view));
+    let (index, geometry) = (context.device_in(&view)?, context.geometry(&view)?);
     let when = (context.time(), context.host());
     let machine = context.machine(&view);
     Ok(snapshot::device_detail(
@@ -175,7 +175,7 @@ pub(super) fn get_l1_map(context: &Context, query: L1MapQuery) -> Result<L1Map, 
         let detail = format!("device {} has no compute core {x},{y}", context.device);
         return Err(Refusal::unknown("unknown_core", detail));
     }
-    let (geometry, time) = (context.geometry(&view), context.time());
+    let (geometry, time) = (context.geometry(&view)?, context.time());
     Ok(l1map::l1_map(&view, &geometry, index, core, time))
 }
 
@@ -199,7 +199,7 @@ pub(super) fn get_blocks(context: &Context, query: BlocksQuery) -> Result<BlockM
         blocks::MAX_CELLS,
     )?;
     let view = context.view()?;
-    let (index, geometry) = (context.device_in(&view)?, context.geometry(&view));
+    let (index, geometry) = (context.device_in(&view)?, context.geometry(&view)?);
     let time = context.time();
     Ok(blocks::block_map(
         &view, &geometry, index, class, cells, time,

@@ -78,7 +78,7 @@ pub(super) async fn get_metrics(
         let facts = context.facts();
         let scrape = Scrape {
             view: &view,
-            geometry: &context.geometry(&view),
+            geometry: &*context.geometry(&view)?,
             series: &context.state.series,
             time: facts.time,
             server: &facts.server,

@@ -147,23 +147,28 @@ fn over_time(
     };
     Ok(OverTime {
         gone: Some(Arc::clone(&context.gone)),
-        ..of_device(&end, number, class, window)
+        ..of_device(&end, number, class, window)?
     })
 }
 
-fn of_device(end: &Moment, number: usize, class: Class, window: Window) -> OverTime {
+fn of_device(
+    end: &Moment,
+    number: usize,
+    class: Class,
+    window: Window,
+) -> Result<OverTime, Refusal> {
     let device = &end.view.devices[number];
-    let geometry = end.geometry();
+    let geometry = end.geometry()?;
     let capacity = geometry.devices.get(number);
     let capacity = capacity.and_then(|layout| layout.classes[class.index()].capacity);
-    OverTime {
+    Ok(OverTime {
         window,
         key: device.key.clone(),
         logical_id: device.facts.logical_id,
         capacity_bytes: capacity.map(|capacity| capacity.total_bytes()),
         class,
         gone: None,
-    }
+    })
 }
 
 /// The other classes of devices that held anything, those behind it first.
@@ -178,7 +183,9 @@ fn others(over: &OverTime, recorded: &Recorded) -> Result<Vec<OverTime>, Refusal
         let totals = &end.view.devices[number].totals;
         let held = [Class::Dram, Class::L1, Class::L1Small, Class::Trace].into_iter();
         let held = held.filter(|class| totals.class(*class).charged.peak().bytes > 0);
-        all.extend(held.map(|class| of_device(&end, number, class, window)));
+        for class in held {
+            all.push(of_device(&end, number, class, window)?);
+        }
     }
     let is_it = |other: &OverTime| other.key == over.key && other.class == over.class;
     if let Some(place) = all.iter().position(is_it) {

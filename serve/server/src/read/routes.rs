@@ -441,11 +441,11 @@ impl Context {
         })
     }
 
-    pub(super) fn geometry(&self, view: &View) -> Arc<Geometry> {
-        match &self.moment {
-            Some(moment) => moment.geometry(),
+    pub(super) fn geometry(&self, view: &View) -> Result<Arc<Geometry>, Refusal> {
+        Ok(match &self.moment {
+            Some(moment) => moment.geometry()?,
             None => self.state.geometry.of(view),
-        }
+        })
     }
 
     /// What the server knows about itself, at the instant that is asked about.

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use ttmem_ledger::Ledger;
-use ttmem_record::{Follow, Played};
+use ttmem_record::{Follow, Played, ReadError};
 use ttmem_report::{HexId, Rectangle, Timestamp};
 
 /// The most rectangles of an answer.
@@ -170,5 +170,7 @@ impl Walker for AllocationsWalker {
         self.live.compare_all(player.ledger(), time);
     }
 
-    fn end_step(&mut self, _player: Option<&mut FilePlayer>) {}
+    fn end_step(&mut self, _player: Option<&mut FilePlayer>) -> Result<(), ReadError> {
+        Ok(())
+    }
 }

@@ -196,6 +196,10 @@ impl KnownFiles {
         }
     }
 
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// A charge for what is worked out from all of them.
     pub(super) fn charge(&self) -> Charge {
         self.budget.charge()

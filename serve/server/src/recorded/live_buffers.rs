@@ -113,6 +113,11 @@ impl<K: Keeper> LiveBuffers<K> {
         self.keeper.settled(self.total);
     }
 
+    /// A charge for what is kept of them.
+    pub(super) fn another_charge(&self) -> Charge {
+        self.charge.budget().charge()
+    }
+
     pub(super) fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.work)
     }

@@ -174,6 +174,7 @@ impl Recorded {
         match draw(&files) {
             Err(error) if error.is_over_memory() => {
                 lock(&self.shared.looking).give_up_room();
+                self.shared.survey.give_up_room();
                 draw(&files)
             }
             drawn => drawn,
@@ -195,7 +196,8 @@ impl Recorded {
         let how = (seconds, points);
         self.draw(|files| {
             let turn = files.turn(gone.cloned());
-            self.shared.survey.history(files, (moment.time, turn), how)
+            let what = (moment.time, moment.view.devices.len(), turn);
+            self.shared.survey.history(files, what, how)
         })
     }
 
@@ -307,7 +309,8 @@ impl Looking {
                 Some(charge)
             }
         };
-        Ok(Moment::new(time, view, (rows, charge)))
+        let turn = self.files.turn(None);
+        Ok(Moment::new((time, turn), view, (rows, charge)))
     }
 
     /// Gives back what is kept for the next question.

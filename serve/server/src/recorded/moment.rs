@@ -8,7 +8,7 @@ use crate::journal::Journal;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use ttmem_ledger::{Geometry, View};
-use ttmem_record::{Charge, Turn};
+use ttmem_record::{Charge, ReadError, Turn};
 
 /// Work units of any document.
 const DOCUMENT_WORK: u64 = 4000;
@@ -23,14 +23,20 @@ pub(crate) struct Moment {
     pub(crate) view: Arc<View>,
     /// What a document of it costs, in work units.
     pub(super) work: u64,
-    geometry: OnceLock<Arc<Geometry>>,
+    geometry: OnceLock<Option<Arc<Geometry>>>,
+    /// One that has what a question about it may take.
+    turn: Turn,
     journal: OnceLock<Journal>,
     _charge: Option<Charge>,
 }
 
 impl Moment {
-    /// A moment with so many rows, whose view takes what is charged.
-    pub(super) fn new(time: u64, view: View, (rows, charge): (u64, Option<Charge>)) -> Self {
+    /// A moment with so many rows, whose view takes what is charged, and a turn to look at it.
+    pub(super) fn new(
+        (time, turn): (u64, Turn),
+        view: View,
+        (rows, charge): (u64, Option<Charge>),
+    ) -> Self {
         let things = 16 * view.processes.len() + 16 * view.devices.len();
         Self {
             time,
@@ -38,14 +44,22 @@ impl Moment {
             _charge: charge,
             view: Arc::new(view),
             geometry: OnceLock::new(),
+            turn,
             journal: OnceLock::new(),
         }
     }
 
-    /// Where everything lay, worked out once.
-    pub(crate) fn geometry(&self) -> Arc<Geometry> {
-        let geometry = self.geometry.get_or_init(|| Arc::new(self.view.geometry()));
-        Arc::clone(geometry)
+    /// Where everything lay, worked out once; in as much work as a question may take.
+    ///
+    /// # Errors
+    /// When it takes more.
+    pub(crate) fn geometry(&self) -> Result<Arc<Geometry>, RecordedError> {
+        let geometry = self.geometry.get_or_init(|| {
+            let (geometry, _work) = self.view.geometry_within(self.turn.most());
+            geometry.map(Arc::new)
+        });
+        let over = || ReadError::OverBudget(self.turn.over());
+        geometry.clone().ok_or_else(|| over().into())
     }
 
     /// The last events up to it, read once.

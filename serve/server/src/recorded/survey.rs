@@ -12,7 +12,7 @@ use super::timeline::{Layers, TimelineWalker};
 use super::together::{Pictures, Together};
 use super::totals::{Totals, TotalsWalker};
 use super::walk::{Grain, grain, walk};
-use crate::history::{Histories, Observed};
+use crate::history::{Histories, MAX_DEVICES, Observed};
 use crate::lock;
 use crate::read::vocabulary;
 use std::collections::{HashMap, VecDeque};
@@ -38,6 +38,9 @@ const GROUPINGS: [GroupBy; 3] = [GroupBy::Line, GroupBy::Operation, GroupBy::Pro
 const KEPT_STEPS: usize = 4096;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What a step of a device takes in a document: its samples, the figures made of them, and their text.
+const POINT_BYTES: u64 = 512;
 
 /// Nanoseconds of the shortest step of a history.
 const SHORTEST_STEP: u64 = 1_000_000;
@@ -301,11 +304,19 @@ impl Survey {
         Ok(first)
     }
 
-    /// Totals up to an instant, in at most so many steps, or in those of a server that runs.
+    /// Gives back what is kept of steps.
+    pub(super) fn give_up_room(&self) {
+        let mut kept = lock(&self.kept);
+        kept.steps.clear();
+        kept.order.clear();
+    }
+
+    /// Totals of so many devices up to an instant, in at most so many steps, or in those of a server that runs;
+    /// in fewer where the document would be larger than its files allow.
     pub(super) fn history(
         &self,
         files: &KnownFiles,
-        (time, turn): (u64, ttmem_record::Turn),
+        (time, devices, turn): (u64, usize, ttmem_record::Turn),
         (seconds, points): (u32, Option<u32>),
     ) -> Result<History, RecordedError> {
         let (begin, _end) = files.span()?;
@@ -321,7 +332,10 @@ impl Survey {
             None => u64::from(Histories::step_seconds(seconds)) * NANOS_PER_SECOND,
         };
         let wanted = span.div_ceil(finest).max(1);
-        let (steps, mut grain) = grain(files.all(), window, wanted);
+        let budget = files.budget();
+        let devices = devices.clamp(1, MAX_DEVICES) as u64;
+        let affordable = budget.aside() / (POINT_BYTES * devices);
+        let (steps, mut grain) = grain(files.all(), window, wanted.min(affordable.max(1)));
         let nanos = finest.saturating_mul(wanted.div_ceil(steps));
         let first = window.from / nanos;
         let last = window.to / nanos;
@@ -345,7 +359,7 @@ impl Survey {
                 let mut edges: Vec<u64> = run.iter().map(|step| (step * nanos).min(time)).collect();
                 let end = run.last().map_or(time, |step| key(*step).2);
                 edges.push(end.max(edges.last().copied().unwrap_or(end)));
-                let mut walker = TotalsWalker::new(run.len() as u64);
+                let mut walker = TotalsWalker::new(run.len() as u64, &turn, budget.clone());
                 walk(files, &edges, grain, (None, turn.clone()), &mut walker)?;
                 let mut kept = lock(&self.kept);
                 for (step, totals) in run.iter().zip(walker.steps) {
@@ -359,8 +373,12 @@ impl Survey {
             let totals = kept.steps.get(&key(step)).cloned().flatten();
             (end, totals)
         });
-        let steps: Vec<(u64, Option<Arc<Vec<Observed>>>)> = steps.collect();
+        let steps: Vec<(u64, Option<Totals>)> = steps.collect();
         drop(kept);
+        let steps: Vec<(u64, &[Observed])> = steps
+            .iter()
+            .map(|(end, step)| (*end, step.as_ref().map_or(&[][..], |step| &step.observed)))
+            .collect();
         let width = nanos.div_ceil(NANOS_PER_SECOND);
         Ok(Histories::document_of(
             Timestamp::from_unix_nanos(time),

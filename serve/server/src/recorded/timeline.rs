@@ -9,7 +9,7 @@ use super::texts::Texts;
 use super::walk::Walker;
 use std::collections::HashMap;
 use ttmem_ledger::Ledger;
-use ttmem_record::{Follow, Played};
+use ttmem_record::{Charge, Follow, Played, ReadError};
 use ttmem_report::{GroupBy, Layer};
 
 /// The most steps of a timeline.
@@ -21,11 +21,14 @@ const MAX_LAYERS: usize = 12;
 /// Layers that are told apart while the window is played.
 const MAX_KEYS: usize = 4096;
 
+/// Layers that are looked at in one work unit.
+const LAYERS_PER_UNIT: u64 = 8;
+
 /// What is known of one step: its highest total, and what its layers had then.
 #[derive(Debug, Default)]
 struct Step {
     total: u64,
-    layers: Vec<(u32, u64)>,
+    layers: Box<[(u32, u64)]>,
     dispatches: u64,
 }
 
@@ -96,7 +99,8 @@ impl Layers {
         }
     }
 
-    fn end_step(&mut self) {
+    /// Keeps what each layer had in the step; the bytes that this takes.
+    fn end_step(&mut self) -> u64 {
         let had = (0_u32..).zip(self.now.iter().zip(&self.since));
         let had = had.filter_map(|(layer, (now, since))| {
             let bytes = u64::try_from(i128::from(*now) - since).unwrap_or(0);
@@ -104,11 +108,13 @@ impl Layers {
         });
         let step = Step {
             total: self.highest,
-            layers: had.collect(),
+            layers: had.collect::<Box<[_]>>(),
             dispatches: 0,
         };
+        let bytes = size_of_val(&*step.layers) + size_of::<Step>();
         self.steps.push(step);
         self.remember();
+        bytes as u64
     }
 }
 
@@ -150,6 +156,8 @@ impl Keeper for Layers {
 #[derive(Debug)]
 pub(super) struct TimelineWalker {
     pub(super) live: LiveBuffers<Layers>,
+    /// For what is kept of steps.
+    charge: Charge,
     /// Programs run when the step began.
     dispatches: u64,
 }
@@ -157,6 +165,7 @@ pub(super) struct TimelineWalker {
 impl TimelineWalker {
     pub(super) fn new(live: LiveBuffers<Layers>) -> Self {
         Self {
+            charge: live.another_charge(),
             live,
             dispatches: 0,
         }
@@ -167,7 +176,7 @@ impl TimelineWalker {
         let (layers, _live) = self.live.into_live();
         let count = layers.steps.len();
         let mut sums = vec![0_u128; layers.keys.len()];
-        for (layer, bytes) in layers.steps.iter().flat_map(|step| &step.layers) {
+        for (layer, bytes) in layers.steps.iter().flat_map(|step| &*step.layers) {
             sums[*layer as usize] += u128::from(*bytes);
         }
         let mut largest: Vec<usize> = (1..sums.len()).filter(|layer| sums[*layer] > 0).collect();
@@ -230,10 +239,13 @@ impl Walker for TimelineWalker {
         }
     }
 
-    fn end_step(&mut self, player: Option<&mut FilePlayer>) {
-        self.live.keeper.end_step();
+    fn end_step(&mut self, player: Option<&mut FilePlayer>) -> Result<(), ReadError> {
+        let bytes = self.live.keeper.end_step();
+        self.charge.draw(bytes)?;
         if let Some(player) = player {
             self.book_dispatches(player.ledger());
+            player.spend(1 + self.live.keeper.keys.len() as u64 / LAYERS_PER_UNIT)?;
         }
+        Ok(())
     }
 }

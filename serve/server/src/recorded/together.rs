@@ -5,7 +5,7 @@ use super::files::FilePlayer;
 use super::timeline::TimelineWalker;
 use super::walk::Walker;
 use ttmem_ledger::{Effect, Ledger};
-use ttmem_record::{Follow, Input, OverBudget, Played};
+use ttmem_record::{Follow, Input, OverBudget, Played, ReadError};
 use ttmem_report::GroupBy;
 
 /// One class of a device: a timeline for each of some groupings, and where buffers lay.
@@ -100,14 +100,15 @@ impl Walker for Together {
         }
     }
 
-    fn end_step(&mut self, mut player: Option<&mut FilePlayer>) {
+    fn end_step(&mut self, mut player: Option<&mut FilePlayer>) -> Result<(), ReadError> {
         for pictures in &mut self.0 {
             for (_by, timeline) in &mut pictures.timelines {
-                timeline.end_step(player.as_deref_mut());
+                timeline.end_step(player.as_deref_mut())?;
             }
             if let Some(allocations) = &mut pictures.allocations {
-                allocations.end_step(player.as_deref_mut());
+                allocations.end_step(player.as_deref_mut())?;
             }
         }
+        Ok(())
     }
 }

@@ -2,27 +2,40 @@
 
 use super::files::FilePlayer;
 use super::walk::Walker;
-use crate::history::{Observed, Sample, sample_of};
+use crate::history::{MAX_DEVICES, Observed, Sample, sample_of};
 use std::sync::Arc;
 use ttmem_event::Class;
-use ttmem_ledger::{Change, Ledger};
-use ttmem_record::{Follow, Input, Played};
+use ttmem_ledger::{Change, Geometry, Ledger, View};
+use ttmem_record::{Budget, Charge, Follow, Input, Played, ReadError, Turn};
 
-/// Rows that may be looked at to work out where everything lay at the ends of the steps of one walk.
-const GEOMETRY_ROWS: u64 = 4_000_000;
+/// Work units in which it may be worked out where everything lay at the ends of the steps of one walk: some
+/// seconds, and half of what there is.
+const GEOMETRY_WORK: u64 = 160_000_000;
 
-/// What one geometry costs at least, in rows.
-const LEAST_ROWS: u64 = 2_000;
+/// Work units of a device in a step.
+const DEVICE_WORK: u64 = 8;
 
 /// One step: what each device had.
-pub(super) type Totals = Arc<Vec<Observed>>;
+pub(super) type Totals = Arc<Step>;
+
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) observed: Vec<Observed>,
+    _charge: Charge,
+}
 
 /// Collects the steps of what it walks through.
 #[derive(Debug)]
 pub(super) struct TotalsWalker {
     /// Steps that are still to come.
     steps_left: u64,
-    rows_left: u64,
+    /// Work units that are left for geometries, and what the last one took.
+    geometry_left: u64,
+    geometry_work: u64,
+    /// The last one, and the revision of the ledger that it is of.
+    geometry: Option<(u64, Arc<Geometry>)>,
+    /// For what is kept of steps.
+    budget: Budget,
     /// By the ledger's numbers of devices.
     highest: Vec<Sample>,
     dispatches: Vec<u64>,
@@ -32,10 +45,15 @@ pub(super) struct TotalsWalker {
 }
 
 impl TotalsWalker {
-    pub(super) fn new(steps: u64) -> Self {
+    /// A walk of so many steps in a turn; what is kept of them is drawn from a budget.
+    pub(super) fn new(steps: u64, turn: &Turn, budget: Budget) -> Self {
+        let left = turn.most().saturating_sub(turn.spent());
         Self {
             steps_left: steps,
-            rows_left: GEOMETRY_ROWS,
+            geometry_left: GEOMETRY_WORK.min(left / 2),
+            geometry_work: 0,
+            geometry: None,
+            budget,
             highest: Vec::new(),
             dispatches: Vec::new(),
             work: 0,
@@ -77,17 +95,24 @@ impl TotalsWalker {
         counted.collect()
     }
 
-    /// Whether there is time to work out where everything lies: evenly among the steps.
-    fn affords(&mut self, rows: u64) -> bool {
-        let cost = rows.max(LEAST_ROWS);
-        let share = self.rows_left / self.steps_left.max(1);
-        let every = cost.div_ceil(share.max(1));
-        let is_turn = self.steps_left.is_multiple_of(every.max(1));
-        let affords = is_turn && cost <= self.rows_left;
-        if affords {
-            self.rows_left -= cost;
+    /// Where everything lies, if there is work left for that: evenly among the steps.
+    fn geometry(&mut self, view: &View) -> Option<Arc<Geometry>> {
+        let known = self.geometry.as_ref();
+        if let Some((_same, known)) = known.filter(|(revision, _)| *revision == view.revision) {
+            return Some(Arc::clone(known));
         }
-        affords
+        let share = self.geometry_left / self.steps_left.max(1);
+        let every = self.geometry_work.div_ceil(share.max(1));
+        if !self.steps_left.is_multiple_of(every.max(1)) {
+            return None;
+        }
+        let (geometry, work) = view.geometry_within(self.geometry_left);
+        self.geometry_left = self.geometry_left.saturating_sub(work);
+        self.geometry_work = work;
+        self.work += work;
+        let geometry = Arc::new(geometry?);
+        self.geometry = Some((view.revision, Arc::clone(&geometry)));
+        Some(geometry)
     }
 }
 
@@ -155,19 +180,28 @@ impl Walker for TotalsWalker {
         }
     }
 
-    fn end_step(&mut self, player: Option<&mut FilePlayer>) {
+    fn end_step(&mut self, player: Option<&mut FilePlayer>) -> Result<(), ReadError> {
         let Some(player) = player else {
             self.steps_left = self.steps_left.saturating_sub(1);
             self.steps.push(None);
-            return;
+            return Ok(());
         };
         self.look(player.ledger());
         let ran = self.count_dispatches(player.ledger());
-        let rows = player.ledger().rows_in_use();
+        let before = player.ledger().work();
         let view = player.view();
-        let geometry = self.affords(rows).then(|| view.geometry());
+        self.work += player.ledger().work() - before;
+        let geometry = self.geometry(&view);
         self.steps_left = self.steps_left.saturating_sub(1);
-        let observed = view.devices.iter().enumerate().zip(&self.highest);
+        let count = view.devices.len().min(MAX_DEVICES);
+        let mut charge = self.budget.charge();
+        charge.draw((count * size_of::<Observed>()) as u64)?;
+        let observed = view
+            .devices
+            .iter()
+            .take(count)
+            .enumerate()
+            .zip(&self.highest);
         let observed = observed.map(|((number, device), highest)| {
             let layout = geometry.as_ref().and_then(|all| all.devices.get(number));
             let sample = highest.with_geometry(layout);
@@ -182,7 +216,14 @@ impl Walker for TotalsWalker {
                 },
             }
         });
-        self.steps.push(Some(Arc::new(observed.collect())));
+        let step = Step {
+            observed: observed.collect(),
+            _charge: charge,
+        };
+        self.steps.push(Some(Arc::new(step)));
         self.restart(player.ledger());
+        let devices = player.ledger().devices().len() as u64;
+        let work = self.take_work() + DEVICE_WORK * (1 + devices);
+        player.spend(work)
     }
 }

@@ -24,7 +24,10 @@ pub(super) trait Walker: Follow {
     fn begin(&mut self, player: &mut FilePlayer, time: u64, is_new_step: bool);
 
     /// A step has ended; there may be no ledger to ask when nothing could be read.
-    fn end_step(&mut self, player: Option<&mut FilePlayer>);
+    ///
+    /// # Errors
+    /// When there is no work or memory left for it, or the reader has gone.
+    fn end_step(&mut self, player: Option<&mut FilePlayer>) -> Result<(), ReadError>;
 }
 
 /// How a window is looked at.
@@ -139,7 +142,7 @@ impl Walk<'_> {
                 Grain::Stretches(events) => self.stretches(file, part, (events, peak), walker)?,
             }
         }
-        self.end_steps_before(u64::MAX, walker);
+        self.end_steps_before(u64::MAX, walker)?;
         match self.damage.take() {
             // Not a single place could be read.
             Some(damage) if self.played == 0 && self.player.is_none() => {
@@ -175,17 +178,13 @@ impl Walk<'_> {
     }
 
     /// Ends all steps that end at an instant or before.
-    fn end_steps_before(&mut self, time: u64, walker: &mut impl Walker) {
-        while self.step < self.steps() && self.edges[self.step + 1] <= time {
-            walker.end_step(self.player.as_mut());
+    fn end_steps_before(&mut self, time: u64, walker: &mut impl Walker) -> Result<(), ReadError> {
+        let is_end = time == u64::MAX;
+        while self.step < self.steps() && (is_end || self.edges[self.step + 1] <= time) {
+            walker.end_step(self.player.as_mut())?;
             self.step += 1;
         }
-        if time == u64::MAX {
-            while self.step < self.steps() {
-                walker.end_step(self.player.as_mut());
-                self.step += 1;
-            }
-        }
+        Ok(())
     }
 
     /// Plays all of a file's part of the window, around what is damaged of it.
@@ -199,7 +198,7 @@ impl Walk<'_> {
         let mut start = Until::Time(part.from);
         let mut is_new_step = is_first;
         while let Some(from) = self.seek(file, start, part.to)? {
-            self.end_steps_before(from.saturating_sub(1), walker);
+            self.end_steps_before(from.saturating_sub(1), walker)?;
             self.begin(from, is_new_step, walker);
             is_new_step = false;
             let Some(behind) = self.play(part.to, u64::MAX, walker)? else {
@@ -238,7 +237,7 @@ impl Walk<'_> {
                 // The rest of it is in the next file, if there is one.
                 return Ok(());
             }
-            walker.end_step(self.player.as_mut());
+            walker.end_step(self.player.as_mut())?;
             self.step += 1;
         }
         Ok(())
@@ -323,7 +322,7 @@ impl Walk<'_> {
                 self.played += player.ledger().events().saturating_sub(begun);
                 return Ok(None);
             }
-            walker.end_step(Some(player));
+            walker.end_step(Some(player))?;
             self.step += 1;
         }
     }

@@ -1,12 +1,18 @@
 //! Files that are no recordings, or not any more.
 
 use super::*;
+use crate::history::MAX_DEVICES;
 use crate::recorded::{MAX_POINTS, RecordedError};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
-use ttmem_event::{Class, Source};
+use ttmem_event::catalogue::Arch;
+use ttmem_event::{
+    BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
+    EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
+};
 use ttmem_ledger::{Audience, ProcessIdentity};
+use ttmem_record::Batch;
 use ttmem_report::GroupBy;
 
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -78,23 +84,26 @@ fn what_is_no_recording_is_refused_with_its_name() {
     assert!(error.contains("no recording"), "{error}");
 }
 
+fn a_process() -> ProcessIdentity {
+    ProcessIdentity {
+        pid: None,
+        start_time: None,
+        instance: None,
+        uid: 0,
+        name: "".into(),
+        command: "".into(),
+        source: Source::Attached,
+        visible_devices: "".into(),
+    }
+}
+
 /// As many processes as fit into a few hundred bytes.
 fn many_processes() -> Vec<u8> {
     let joins = (0..60_000).map(|_process| {
-        let identity = ProcessIdentity {
-            pid: None,
-            start_time: None,
-            instance: None,
-            uid: 0,
-            name: "".into(),
-            command: "".into(),
-            source: Source::Attached,
-            visible_devices: "".into(),
-        };
         (
             START + 1,
             Input::Join {
-                identity,
+                identity: a_process(),
                 claimed_pid: 0,
             },
         )
@@ -123,6 +132,117 @@ fn more_memory_than_stored_bytes_allow_is_refused() {
     assert!(words.contains(&budget), "{words}");
     // What was given up for it is found again.
     assert!(source.moment(Some(recording.from), None).is_ok());
+}
+
+/// Devices, cores and buffers on single cores that multiply, in a few kilobytes; one mark each millisecond.
+fn crowded(marks: u64) -> Vec<u8> {
+    let ids = (1..=200).map(DeviceId);
+    let mut definitions: Vec<Definition> = ids
+        .clone()
+        .map(|id| {
+            Definition::Device(DeviceDefinition {
+                id,
+                logical_id: id.0,
+                unique_id: Some(id.0.into()),
+                arch: Arch::from_code(1),
+                board: TextId::NONE,
+                remote: None,
+                grid_columns: 8,
+                grid_rows: 8,
+                l1_bytes_per_core: 1 << 20,
+                l1_reserved_bytes: 0,
+            })
+        })
+        .collect();
+    definitions.push(Definition::Mesh(MeshDefinition {
+        id: MeshId(1),
+        kind: MeshKind::Mesh,
+        handle: 1,
+        rows: 1,
+        columns: 200,
+        devices: ids.clone().collect(),
+    }));
+    let mut cores = CoreSet::default();
+    (0..8).for_each(|row| cores.insert_row(row, 0xff));
+    definitions.push(Definition::Cores {
+        id: CoresId(1),
+        cores,
+    });
+    let opened = ids.map(|device| EventKind::DeviceOpened { device });
+    let opened = opened.chain([EventKind::MeshOpened { mesh: MeshId(1) }]);
+    let placed = (1..=2000).map(|number| EventKind::BufferAllocated {
+        mesh: MeshId(1),
+        buffer: BufferId(number),
+        class: Class::L1,
+        layout: Layout::Interleaved,
+        direction: Direction::BottomUp,
+        address: 512 * number,
+        requested_bytes: 256,
+        per_bank_bytes: 256,
+        page_bytes: 256,
+        cores: CoresId(1),
+        operation: TextId::NONE,
+        banks: 64,
+    });
+    let time = START + 1;
+    let events = opened.chain(placed).map(|kind| Event { time, kind });
+    let (identity, claimed_pid) = (a_process(), 0);
+    let definitions = Arc::new(definitions);
+    let mut inputs = vec![
+        Input::Join {
+            identity,
+            claimed_pid,
+        },
+        Input::Define {
+            process: 0,
+            definitions,
+        },
+        Input::Apply(Batch::whole(0, Arc::new(events.collect()))),
+    ];
+    let mut inputs: Vec<Timed> = inputs.drain(..).map(|input| (time, input)).collect();
+    inputs.extend((1..=marks).map(|number| {
+        let time = START + 1_000_000 * number;
+        let (user, name) = (0, "".into());
+        let mark = Input::SetMark {
+            user,
+            time,
+            name,
+            number,
+        };
+        (time, mark)
+    }));
+    let no_states = WriterOptions {
+        checkpoint_events: u64::MAX,
+        ..WriterOptions::default()
+    };
+    written((START, &Ledger::default()), &inputs, no_states)
+}
+
+#[test]
+fn a_history_takes_no_more_than_stored_bytes_allow() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crowded.ttmem");
+    let bytes = crowded(2000);
+    std::fs::write(&path, &bytes).unwrap();
+    let source = of_file(&path);
+    let moment = source.moment(None, None).unwrap();
+    let history = source.history(&moment, (600, Some(2000)), None).unwrap();
+    assert!(!source.is_over_budget(0));
+    // The document has what its files allow: fewer devices and steps than there are.
+    assert_eq!(history.devices.len(), MAX_DEVICES);
+    assert!((100..1000).contains(&history.times.len()));
+    let device = &history.devices[0];
+    assert!(device.l1_bytes.iter().all(Option::is_some));
+    // Where everything lay is worked out for some steps, all over the window.
+    let known = device.occupied_bytes.iter().filter(|bytes| bytes.is_some());
+    let (known, all) = (known.count(), history.times.len());
+    assert!((2..all / 2).contains(&known), "{known} of {all}");
+    // Who is gone is not waited for, in the middle of it either.
+    let gone = Arc::new(AtomicBool::new(true));
+    let other = of_file(&path);
+    let moment = other.moment(None, None).unwrap();
+    let refused = other.history(&moment, (600, Some(2000)), Some(&gone));
+    assert!(matches!(refused, Err(RecordedError::Gone)));
 }
 
 #[test]

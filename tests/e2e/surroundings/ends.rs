@@ -9,6 +9,10 @@ use std::path::Path;
 
 /// Runs a program that ends without warning; every report of it must be in the log.
 fn ends(mode: &str, code: Option<i32>, signal: Option<i32>) {
+    ends_as(mode, code, signal, "ended");
+}
+
+fn ends_as(mode: &str, code: Option<i32>, signal: Option<i32>, reason: &str) {
     let Some(workshop) = Workshop::open() else {
         return;
     };
@@ -26,7 +30,7 @@ fn ends(mode: &str, code: Option<i32>, signal: Option<i32>) {
     assert_eq!(ended, expected);
     let process = released(&server, pid);
     assert_eq!(process["released"]["buffers"], 500, "{process}");
-    assert_eq!(process["released"]["reason"], "ended", "{process}");
+    assert_eq!(process["released"]["reason"], reason, "{process}");
     wait_until("every buffer is in the log", || {
         allocations_in_log(&server, pid) == 500
     });
@@ -62,7 +66,7 @@ fn every_report_before_a_kill_is_known() {
 
 #[test]
 fn a_process_ends_with_the_last_thread_of_its_program() {
-    ends("pthread_exit", Some(0), None);
+    ends_as("pthread_exit", Some(0), None, "exited");
 }
 
 #[test]

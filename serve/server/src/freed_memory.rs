@@ -95,6 +95,14 @@ fn return_to_system() {
 #[cfg(not(target_env = "gnu"))]
 fn return_to_system() {}
 
+/// Makes all threads share one heap where addresses are limited (`ulimit -v`): each heap takes 64 MiB of them.
+pub(crate) fn share_one_heap_under_limits() {
+    let addresses = rustix::process::getrlimit(rustix::process::Resource::As);
+    if addresses.current.is_some() {
+        share_one_heap();
+    }
+}
+
 /// Makes all threads share one heap, so that a thread uses the memory another thread has freed.
 ///
 /// The C library otherwise gives each thread a heap, and each keeps its freed memory: the budget of a

@@ -1,5 +1,6 @@
 //! The configuration of a server, its start and its shutdown.
 
+use crate::freed_memory;
 use crate::hardware::{devices_of_board, devices_of_chips};
 use crate::history::{Histories, Sampler};
 use crate::ingest::{Ingest, IngestConfig, Traffic};
@@ -122,6 +123,7 @@ pub enum Signals {
 impl Server {
     /// Binds the sockets and starts the threads.
     pub fn start(config: ServerConfig, signals: Signals) -> Result<Self, StartServerError> {
+        freed_memory::share_one_heap_under_limits();
         // Before any thread: they inherit the mask, so that only the descriptor gets them.
         let signals = match signals {
             Signals::Handle => Some(catch_signals().map_err(system("signals"))?),

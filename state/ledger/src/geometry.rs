@@ -261,34 +261,44 @@ impl View {
 
 /// What laying out a device takes, whose allocators are sorted.
 fn work_of_device(device: &Device, on: &[&AllocatorGeometry], residents: &[Resident<'_>]) -> u64 {
-    let parts: usize = on.iter().map(|one| one.taken.parts().len()).sum();
-    let per_core: usize = on.iter().map(|one| one.per_core.len()).sum();
-    let (parts, per_core) = (parts as u64, per_core as u64);
     let mut work = DEVICE_WORK + (Class::COUNT * on.len()) as u64;
-    // Of one allocator they are looked through; of several they are put together, once for each width.
-    work += match on.len() {
-        0 | 1 => parts / INTERVALS_PER_UNIT,
-        several => parts.saturating_mul(2 + several as u64),
-    };
+    let (mut in_l1, mut per_core) = (0, 0);
     let mut cores = CoreSet::default();
-    for one in on {
-        for (some, _interval) in &one.per_core {
-            cores.insert_all(some);
+    for class in Class::ALL {
+        let of_class = || on.iter().filter(|one| one.class == *class);
+        let parts: usize = of_class().map(|one| one.taken.parts().len()).sum();
+        let parts = parts as u64;
+        let mut widths: Vec<u32> = of_class().map(|one| one.banks).collect();
+        let is_one = widths.len() < 2;
+        widths.sort_unstable();
+        widths.dedup();
+        // Of one allocator they are looked through; of several they are put together, once for each width.
+        let units = if is_one {
+            parts / INTERVALS_PER_UNIT
+        } else {
+            parts.saturating_mul(2 + widths.len() as u64)
+        };
+        work = work.saturating_add(units);
+        if class.is_l1() {
+            in_l1 += parts;
+        }
+        for one in of_class() {
+            per_core += one.per_core.len() as u64;
+            for (some, _interval) in &one.per_core {
+                cores.insert_all(some);
+            }
         }
     }
     let own = per_core.saturating_mul(2 + u64::from(cores.len()) / INTERVALS_PER_UNIT);
-    work = work.saturating_add(own);
+    work = work.saturating_add(own).saturating_add(in_l1);
     for resident in residents {
         let (cbs, kernels) = (resident.on.cbs().len(), resident.on.kernels().len());
         work += 2 * (cbs + kernels) as u64 + (cbs as u64 * u64::from(resident.cores.len())) / 2;
     }
-    let compute = device
-        .facts
-        .compute
-        .map_or(0, |compute| compute.cores.len());
+    let compute = device.facts.compute;
+    let compute = compute.map_or(0, |compute| u64::from(compute.cores.len()));
     let each_core = CORE_WORK + per_core / (INTERVALS_PER_UNIT / 2);
-    work.saturating_add(parts)
-        .saturating_add(u64::from(compute).saturating_mul(each_core))
+    work.saturating_add(compute.saturating_mul(each_core))
 }
 
 /// The allocators of a process, each with its addresses sorted.

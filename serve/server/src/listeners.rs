@@ -81,8 +81,8 @@ impl Listeners {
         self,
         state: ReadState,
     ) -> Result<(HttpThread, Vec<BoundSocket>), ListenError> {
-        let tcp = self.tcp.map(|tcp| (tcp, HttpLimits::TCP));
-        let http = HttpThread::start(state, HttpLimits::SOCKET, tcp)?;
+        let tcp = self.tcp.map(|tcp| (tcp, HttpLimits::TCP.on_this_machine()));
+        let http = HttpThread::start(state, HttpLimits::SOCKET.on_this_machine(), tcp)?;
         Ok((http, self.sockets))
     }
 }

@@ -9,7 +9,7 @@
 use super::admission::{Admission, Principal};
 use super::half_closed::HalfClosed;
 use super::http::{ReadState, Refusal};
-use super::limits::{HttpLimits, Permit, Permits};
+use super::limits::{HttpLimits, PAST_DOCUMENTS, Permit, Permits};
 use super::pending::{Pending, PendingConnections};
 use super::routes::router;
 use super::tcp::BoundHttp;
@@ -89,7 +89,8 @@ impl HttpThread {
         tcp: Option<(BoundHttp, HttpLimits)>,
     ) -> Result<Self, StartHttpError> {
         let listeners = tcp.iter().map(|(_bound, limits)| limits).chain([&limits]);
-        let documents: usize = listeners.map(|limits| limits.documents).sum();
+        let documents = listeners.map(|limits| limits.documents + PAST_DOCUMENTS);
+        let documents: usize = documents.sum();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()

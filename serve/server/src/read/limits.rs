@@ -9,10 +9,14 @@
 use super::http::Refusal;
 use crate::lock;
 use axum::http::StatusCode;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use ttmem_ledger::{Audience, Holder, Shares, UNKNOWN_USER};
+
+/// Documents of the past at once: one over time, which takes seconds, and one of an instant.
+pub(super) const PAST_DOCUMENTS: usize = 2;
 
 /// What the readers of one listener may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,16 @@ impl HttpLimits {
         header_timeout: Duration::from_secs(3),
         ..Self::SOCKET
     };
+
+    /// The same where documents leave a processor to clients.
+    #[must_use]
+    pub fn on_this_machine(self) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self {
+            documents: self.documents.min((processors - 1).max(1)),
+            ..self
+        }
+    }
 }
 
 /// A number of permits, divided among those who are known.
@@ -119,7 +133,7 @@ pub(super) struct Permits {
     pub(super) limits: HttpLimits,
     requests: Pool,
     documents: Arc<Semaphore>,
-    /// Those of them that may be about the past.
+    /// For those about the past.
     past: Arc<Semaphore>,
     streams: Pool,
     /// For the server's user and root, and for everybody over TCP.
@@ -134,7 +148,7 @@ impl Permits {
             limits,
             requests: Pool::new(limits.requests),
             documents: Arc::new(Semaphore::new(limits.documents)),
-            past: Arc::new(Semaphore::new(limits.documents.saturating_sub(1).max(1))),
+            past: Arc::new(Semaphore::new(PAST_DOCUMENTS)),
             streams: Pool::new(limits.streams),
             recordings: Pool::new(limits.recordings - limits.recordings / 2),
             recordings_of_users: Pool::new(limits.recordings / 2),
@@ -146,15 +160,16 @@ impl Permits {
         self.requests.take(holder).ok_or_else(Refusal::busy)
     }
 
-    /// Waits until a document may be made. Those that look back wait for each other: one of the permits is
-    /// always left for what is true now.
-    pub(super) async fn document(&self, looks_back: bool) -> [Option<OwnedSemaphorePermit>; 2] {
-        // Nobody closes them.
-        let past = match looks_back {
-            true => Arc::clone(&self.past).acquire_owned().await.ok(),
-            false => None,
+    /// Waits until a document may be made. Those that look back wait for each other, and keep none from what is
+    /// true now.
+    pub(super) async fn document(&self, looks_back: bool) -> Option<OwnedSemaphorePermit> {
+        let permits = if looks_back {
+            &self.past
+        } else {
+            &self.documents
         };
-        [past, Arc::clone(&self.documents).acquire_owned().await.ok()]
+        // Nobody closes them.
+        Arc::clone(permits).acquire_owned().await.ok()
     }
 
     /// For a stream, until it ends.

@@ -74,12 +74,12 @@ pub struct Geometry {
 
 /// Work units so far, of which there may be so many.
 #[derive(Debug)]
-struct Meter {
+struct GeometryWork {
     spent: u64,
     most: u64,
 }
 
-impl Meter {
+impl GeometryWork {
     /// Counts work that is to be done; none if there is not that much.
     fn spend(&mut self, units: u64) -> Option<()> {
         self.spent = self.spent.saturating_add(units);
@@ -109,12 +109,12 @@ impl View {
     /// What a file holds may take minutes: its devices, cores and allocators multiply.
     #[must_use]
     pub fn geometry_within(&self, most: u64) -> (Option<Geometry>, u64) {
-        let mut meter = Meter { spent: 0, most };
+        let mut meter = GeometryWork { spent: 0, most };
         let geometry = self.metered_geometry(&mut meter);
         (geometry, meter.spent)
     }
 
-    fn metered_geometry(&self, meter: &mut Meter) -> Option<Geometry> {
+    fn metered_geometry(&self, meter: &mut GeometryWork) -> Option<Geometry> {
         let mut allocators = Vec::new();
         let mut on_device: Vec<Vec<usize>> = vec![Vec::new(); self.devices.len()];
         for process in &self.processes {

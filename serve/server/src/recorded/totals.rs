@@ -16,10 +16,10 @@ const GEOMETRY_WORK: u64 = 160_000_000;
 const DEVICE_WORK: u64 = 8;
 
 /// One step: what each device had.
-pub(super) type Totals = Arc<Step>;
+pub(super) type Totals = Arc<ObservedStep>;
 
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct ObservedStep {
     pub(super) observed: Vec<Observed>,
     _charge: Charge,
 }
@@ -216,7 +216,7 @@ impl Walker for TotalsWalker {
                 },
             }
         });
-        let step = Step {
+        let step = ObservedStep {
             observed: observed.collect(),
             _charge: charge,
         };

@@ -267,8 +267,10 @@ fn a_signal_ends_it_and_the_terminal_is_given_back() {
     let note = busy.server.folder().join("pid");
     for signal in ["TERM", "INT", "HUP"] {
         let top = busy.top("");
-        let noted = format!("echo $$ > {}; exec {TTMEM} {top}", note.display());
-        terminal.run(&format!("clear; sh -c '{noted}'; echo code=$?"));
+        // What has quotes of its own stays outside of these.
+        let script = r#"echo $$ > "$0"; exec "$@""#;
+        let command = format!("sh -c '{script}' '{}' {TTMEM} {top}", note.display());
+        terminal.run(&format!("clear; {command}; echo code=$?"));
         terminal.wait_for("live, every");
         let pid = std::fs::read_to_string(&note).expect("it was noted");
         let sent = Command::new("kill")

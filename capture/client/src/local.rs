@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::time::Duration;
 use ttmem_event::event::{EVENT_BYTES, TIME_AT};
 use ttmem_event::{Event, EventKind};
+use ttmem_ring::heap::Heap;
 use ttmem_ring::page::{FIRST_GENERATION, FORWARDING, OFF, STARTING, UNDECIDED};
 use ttmem_ring::ring::Producer;
 use ttmem_ring::thread_exit::ThreadExit;
@@ -52,16 +53,8 @@ thread_local! {
     };
 }
 
-/// Whether a thread that recorded has ended.
-static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-
-/// Whether the pump may be the last thread: every thread that recorded may have ended.
-pub(crate) fn has_thread_ended() -> bool {
-    HAS_ENDED.load(Ordering::Relaxed)
-}
-
 extern "C" fn end(_value: *mut c_void) {
-    HAS_ENDED.store(true, Ordering::Relaxed);
+    Heap::note_thread_end();
     LOCAL.with(|local| {
         local.ending.set(true);
         // In a child of a fork the ring is not there any more.

@@ -86,6 +86,9 @@ static TURN_OFF: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static OWN: Threads = [const { AtomicI32::new(0) }; THREADS];
 static FALLIBLE: Threads = [const { AtomicI32::new(0) }; THREADS];
 
+/// Whether a thread that recorded has ended: programs without one are spared reading `/proc`.
+static THREAD_ENDED: AtomicBool = AtomicBool::new(false);
+
 type Threads = [AtomicI32; THREADS];
 
 impl Heap {
@@ -114,24 +117,35 @@ impl Heap {
 
     /// Stops this thread for as long as the program has others; only for threads of ours.
     pub fn stop_thread() -> ! {
+        use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
+        const SECOND: Timespec = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
         while !Self::has_last_threads() {
-            // A filter that refuses to sleep has it try again at once, but that of `std` would panic.
-            let second = rustix::thread::Timespec {
-                tv_sec: 1,
-                tv_nsec: 0,
-            };
-            let _slept = rustix::thread::nanosleep(&second);
+            if let NanosleepRelativeResult::Err(_refused) = nanosleep(&SECOND) {
+                // A filter refuses to sleep: trying again would keep a processor busy.
+                // SAFETY: waits for a signal; our threads block them all.
+                unsafe { libc::pause() };
+            }
         }
         // SAFETY: what the C library does at the end of a program's last thread. This one holds no lock.
         unsafe { libc::exit(0) }
     }
 
-    /// Whether the program's last thread has ended, and ours are all that is left of the process.
+    /// A thread that recorded has ended; only then may ours be the last ones.
+    pub fn note_thread_end() {
+        THREAD_ENDED.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program's last thread has ended, and only ours keep the process running.
     ///
-    /// A process ends with its last thread: ours must not be that. Only a main thread that ended by
-    /// `pthread_exit` leaves a process in which others go on.
+    /// A process ends with its last thread. After `pthread_exit` in the main thread that must not be one of ours.
     #[must_use]
     pub fn has_last_threads() -> bool {
+        if !THREAD_ENDED.load(Ordering::Relaxed) {
+            return false;
+        }
         let own = OWN
             .iter()
             .filter(|thread| thread.load(Ordering::Relaxed) != 0);

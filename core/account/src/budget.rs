@@ -125,7 +125,7 @@ impl Budget {
         self.shared.most()
     }
 
-    /// What documents may take besides.
+    /// Bytes reserved for documents.
     #[must_use]
     pub fn aside(&self) -> u64 {
         self.shared.aside()
@@ -329,7 +329,7 @@ impl Turn {
         self.most
     }
 
-    /// That there is not enough work for it.
+    /// The error for a turn without work left.
     #[must_use]
     pub fn over(&self) -> OverBudget {
         OverBudget::Work {

@@ -142,7 +142,7 @@ pub fn last_replays(facts: &AccountFacts, rows: &AccountRows) -> BTreeMap<u32, u
     last
 }
 
-/// How many runs [`residents`] looks at: of programs, and of replayed traces on each device.
+/// Number of runs [`residents`] scans: of programs, and of replayed traces on each device.
 #[must_use]
 pub fn run_count(facts: &AccountFacts, rows: &AccountRows) -> u64 {
     let programs = rows.programs.iter();

@@ -72,7 +72,7 @@ pub struct Geometry {
     pub residents: Vec<DeviceResidents>,
 }
 
-/// Work units so far, of which there may be so many.
+/// Counts the work of one geometry against a maximum.
 #[derive(Debug)]
 struct GeometryWork {
     spent: u64,
@@ -80,20 +80,20 @@ struct GeometryWork {
 }
 
 impl GeometryWork {
-    /// Counts work that is to be done; none if there is not that much.
+    /// Adds work before it is done; `None` above the maximum.
     fn spend(&mut self, units: u64) -> Option<()> {
         self.spent = self.spent.saturating_add(units);
         (self.spent <= self.most).then_some(())
     }
 }
 
-/// Work units of a row, a run of a program on a device, a device, and one of its cores.
+/// Work units per buffer row, program run on a device, device, and core.
 const ROW_WORK: u64 = 2;
 const RUN_WORK: u64 = 16;
 const DEVICE_WORK: u64 = 16;
 const CORE_WORK: u64 = 8;
 
-/// Intervals that are looked through in one work unit.
+/// Intervals scanned per work unit.
 const INTERVALS_PER_UNIT: u64 = 8;
 
 impl View {
@@ -104,9 +104,9 @@ impl View {
         geometry.expect("no bound was given")
     }
 
-    /// The same in at most so many work units, and how many it took; none if it would take more.
+    /// The same within `most` work units, with the units used; `None` if they do not suffice.
     ///
-    /// What a file holds may take minutes: its devices, cores and allocators multiply.
+    /// Devices, cores and allocators multiply, so a small hostile file could take minutes.
     #[must_use]
     pub fn geometry_within(&self, most: u64) -> (Option<Geometry>, u64) {
         let mut meter = GeometryWork { spent: 0, most };
@@ -148,7 +148,7 @@ impl View {
         })
     }
 
-    /// What sorting a process's addresses and its runs takes.
+    /// Work to sort a process's addresses and runs.
     fn work_of_process(process: &ProcessView) -> u64 {
         let (facts, rows) = (&process.account, &process.rows);
         let meshes = facts.meshes.iter();
@@ -259,7 +259,7 @@ impl View {
     }
 }
 
-/// What laying out a device takes, whose allocators are sorted.
+/// Work to lay out a device whose allocators are sorted.
 fn work_of_device(device: &Device, on: &[&AllocatorGeometry], residents: &[Resident<'_>]) -> u64 {
     let mut work = DEVICE_WORK + (Class::COUNT * on.len()) as u64;
     let (mut in_l1, mut per_core) = (0, 0);
@@ -272,7 +272,7 @@ fn work_of_device(device: &Device, on: &[&AllocatorGeometry], residents: &[Resid
         let is_one = widths.len() < 2;
         widths.sort_unstable();
         widths.dedup();
-        // Of one allocator they are looked through; of several they are put together, once for each width.
+        // One allocator is scanned; several are merged, once per bank count.
         let units = if is_one {
             parts / INTERVALS_PER_UNIT
         } else {

@@ -119,7 +119,7 @@ impl Histories {
         reaching.next().map_or(coarsest, |(step, _steps)| *step)
     }
 
-    /// A history of steps that were observed elsewhere, each with its end; of some nothing was.
+    /// A history of steps that were observed elsewhere, each with its end; a step may be empty.
     pub(crate) fn document_of(
         time: Timestamp,
         step_seconds: u32,

@@ -139,7 +139,7 @@ struct Doorkeeper {
     arrivals: Sender<Arrival>,
     wake: Arc<OwnedFd>,
     entrance: Mutex<Entrance>,
-    /// What became of those that were let in, since the last turn: a few for each.
+    /// Reports about admitted connections since the last turn.
     told: Mutex<Vec<Told>>,
     refusals: Refusals,
     last_session: AtomicU64,
@@ -208,7 +208,7 @@ impl Doorkeeper {
         let mut accepted = Vec::new();
         let result = self.accept_turn(listener, &mut accepted);
         let mut refused = Vec::new();
-        // Not waited for: a later turn has what is being told now.
+        // Never wait for this lock: the next turn takes what is being added now.
         let told = self.told.try_lock();
         let told = told.map_or_else(|_taken| Vec::new(), |mut told| std::mem::take(&mut *told));
         let mut entrance = lock(&self.entrance);
@@ -274,23 +274,23 @@ impl Doorkeeper {
     }
 }
 
-/// Has this thread scheduled before others, where the server may: the kernel's queue fills while it waits for a
-/// processor. What a storm costs it is a part of what it costs the processes that make it.
+/// Raises this thread's priority where the server is allowed to: while it waits for a processor, the kernel's
+/// queue of connections fills.
 ///
-/// Niceness alone counts only among processes of one session or control group.
+/// Niceness alone is not enough: it only counts within a session or control group.
 fn take_priority() {
     let is_above =
         rustix::process::getpriority_process(None).is_ok_and(|niceness| niceness <= DOOR_NICENESS);
-    if !is_real_time() && !is_above {
+    if !set_real_time() && !is_above {
         let _refused = rustix::process::setpriority_process(None, DOOR_NICENESS);
     }
 }
 
-/// Gives this thread, and none that it may start, the lowest real-time priority.
+/// Gives this thread the lowest real-time priority; threads that it starts do not inherit it. Returns false if refused.
 ///
-/// Such a thread must not spin while it waits for one that is not: it would keep it from its processor.
+/// A real-time thread must not spin on a normal one, which could not run to release it.
 #[expect(unsafe_code, reason = "no safe wrapper has this call")]
-fn is_real_time() -> bool {
+fn set_real_time() -> bool {
     use nix::libc::{SCHED_RESET_ON_FORK, SCHED_RR, sched_param, sched_setscheduler};
     let lowest = sched_param { sched_priority: 1 };
     // SAFETY: the pointer is to a value that outlives the call, which only reads it.

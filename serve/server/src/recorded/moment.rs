@@ -24,7 +24,7 @@ pub(crate) struct Moment {
     /// What a document of it costs, in work units.
     pub(super) work: u64,
     geometry: OnceLock<Option<Arc<Geometry>>>,
-    /// One that has what a question about it may take.
+    /// The work allowed for a question about this moment.
     turn: Turn,
     journal: OnceLock<Journal>,
     _charge: Option<Charge>,
@@ -49,7 +49,7 @@ impl Moment {
         }
     }
 
-    /// Where everything lay, worked out once; in as much work as a question may take.
+    /// The geometry, computed once, within the work of one question.
     ///
     /// # Errors
     /// When it takes more.

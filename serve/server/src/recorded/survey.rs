@@ -39,7 +39,7 @@ const KEPT_STEPS: usize = 4096;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What a step of a device takes in a document: its samples, the figures made of them, and their text.
+/// Bytes per device and step of a history document: sample, series values, JSON text.
 const POINT_BYTES: u64 = 512;
 
 /// Nanoseconds of the shortest step of a history.
@@ -304,15 +304,15 @@ impl Survey {
         Ok(first)
     }
 
-    /// Gives back what is kept of steps.
+    /// Drops the cached steps.
     pub(super) fn give_up_room(&self) {
         let mut kept = lock(&self.kept);
         kept.steps.clear();
         kept.order.clear();
     }
 
-    /// Totals of so many devices up to an instant, in at most so many steps, or in those of a server that runs;
-    /// in fewer where the document would be larger than its files allow.
+    /// Totals of the devices up to an instant, in at most `points` steps, or in the steps of a running server;
+    /// fewer if the document would exceed the memory that the files allow.
     pub(super) fn history(
         &self,
         files: &KnownFiles,

@@ -21,7 +21,7 @@ const MAX_LAYERS: usize = 12;
 /// Layers that are told apart while the window is played.
 const MAX_KEYS: usize = 4096;
 
-/// Layers that are looked at in one work unit.
+/// Layers scanned per work unit.
 const LAYERS_PER_UNIT: u64 = 8;
 
 /// What is known of one step: its highest total, and what its layers had then.
@@ -99,7 +99,7 @@ impl Layers {
         }
     }
 
-    /// Keeps what each layer had in the step; the bytes that this takes.
+    /// Stores the layers of the step; returns the bytes stored.
     fn end_step(&mut self) -> u64 {
         let had = (0_u32..).zip(self.now.iter().zip(&self.since));
         let had = had.filter_map(|(layer, (now, since))| {
@@ -156,7 +156,7 @@ impl Keeper for Layers {
 #[derive(Debug)]
 pub(super) struct TimelineWalker {
     pub(super) live: LiveBuffers<Layers>,
-    /// For what is kept of steps.
+    /// Memory of the steps.
     charge: Charge,
     /// Programs run when the step began.
     dispatches: u64,

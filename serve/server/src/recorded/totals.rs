@@ -8,8 +8,7 @@ use ttmem_event::Class;
 use ttmem_ledger::{Change, Geometry, Ledger, View};
 use ttmem_record::{Budget, Charge, Follow, Input, Played, ReadError, Turn};
 
-/// Work units in which it may be worked out where everything lay at the ends of the steps of one walk: some
-/// seconds, and half of what there is.
+/// Maximum work units for the geometries of one walk (some seconds); at most half of the turn's work.
 const GEOMETRY_WORK: u64 = 160_000_000;
 
 /// Work units of a device in a step.
@@ -29,12 +28,12 @@ pub(super) struct ObservedStep {
 pub(super) struct TotalsWalker {
     /// Steps that are still to come.
     steps_left: u64,
-    /// Work units that are left for geometries, and what the last one took.
+    /// Work units left for geometries, and the cost of the last one.
     geometry_left: u64,
     geometry_work: u64,
-    /// The last one, and the revision of the ledger that it is of.
+    /// The last geometry, with the ledger's revision.
     geometry: Option<(u64, Arc<Geometry>)>,
-    /// For what is kept of steps.
+    /// Memory of the steps is drawn from it.
     budget: Budget,
     /// By the ledger's numbers of devices.
     highest: Vec<Sample>,
@@ -45,7 +44,7 @@ pub(super) struct TotalsWalker {
 }
 
 impl TotalsWalker {
-    /// A walk of so many steps in a turn; what is kept of them is drawn from a budget.
+    /// A walker for `steps` steps, with the work of `turn` and the memory of `budget`.
     pub(super) fn new(steps: u64, turn: &Turn, budget: Budget) -> Self {
         let left = turn.most().saturating_sub(turn.spent());
         Self {
@@ -95,7 +94,7 @@ impl TotalsWalker {
         counted.collect()
     }
 
-    /// Where everything lies, if there is work left for that: evenly among the steps.
+    /// The geometry, if the work left allows it; steps that get one are spread evenly.
     fn geometry(&mut self, view: &View) -> Option<Arc<Geometry>> {
         let known = self.geometry.as_ref();
         if let Some((_same, known)) = known.filter(|(revision, _)| *revision == view.revision) {

@@ -84,6 +84,20 @@ impl Publisher {
         }
         Arc::clone(view)
     }
+
+    /// Answers who waits, and keeps nothing for those who ask later: a test changes its ledger without
+    /// announcing it.
+    #[cfg(test)]
+    pub(crate) fn answer_waiting(&mut self, ledger: &mut Ledger) {
+        let mut state = lock(&self.published.0);
+        if !state.waiting.is_empty() {
+            let view = Arc::new(ledger.view());
+            for sender in state.waiting.drain(..) {
+                // Who went away needs no view.
+                let _gone = sender.send(Arc::clone(&view));
+            }
+        }
+    }
 }
 
 impl Drop for Publisher {

@@ -297,14 +297,11 @@ fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
     thread::spawn(move || {
         loop {
             let Some((command, _budget)) = queue.next() else {
-                publisher.publish_if_requested(&mut ledger.lock().unwrap());
-                // What the test does with the ledger by itself is announced by nobody.
-                publisher.invalidate();
+                publisher.answer_waiting(&mut ledger.lock().unwrap());
                 queue.wait();
                 continue;
             };
             let mut ledger = ledger.lock().unwrap();
-            publisher.invalidate();
             match command {
                 Command::Pass(reply) => {
                     if let Some(reply) = Arc::into_inner(reply) {
@@ -329,9 +326,7 @@ fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
                 other => panic!("readers do not ask {other:?}"),
             }
             queue.done(0, None);
-            publisher.publish_if_requested(&mut ledger);
-            // What the test does with the ledger by itself is announced by nobody.
-            publisher.invalidate();
+            publisher.answer_waiting(&mut ledger);
         }
     });
     handle

@@ -28,7 +28,15 @@ pub(crate) enum Share {
     Whole,
     /// A core, most of the time: runs beside others, after those that run alone.
     Part,
+    /// Hardly any of it, since it waits for what happens on a clock: runs beside those that take a core.
+    Clock,
 }
+
+/// The shares whose steps run at the same time, each with the number of its workers.
+const GROUPS: [&[(Share, usize)]; 2] = [
+    &[(Share::Whole, 1)],
+    &[(Share::Part, BESIDE), (Share::Clock, 1)],
+];
 
 /// What it means that a step could not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,13 +178,8 @@ pub(crate) fn run_steps(
     judging: Judging,
 ) -> anyhow::Result<()> {
     let mut ended = Vec::new();
-    for (share, workers) in [(Share::Whole, 1), (Share::Part, BESIDE)] {
-        let group: Vec<&Step> = steps
-            .iter()
-            .copied()
-            .filter(|step| step.share == share)
-            .collect();
-        run_group(&group, workers, skipping, |step, finished| {
+    for shares in GROUPS {
+        run_group(steps, shares, skipping, |step, finished| {
             println!("\n== {} ==", step.name);
             let log = fs::read_to_string(step.log()).unwrap_or_default();
             print!("{log}");
@@ -229,18 +232,34 @@ fn judge(ended: &mut [Ended], skipping: Skipping, judging: Judging) -> anyhow::R
     Ok(())
 }
 
-/// Runs steps on some workers, and reports on each in their order.
+/// Runs the steps of some shares on the workers of each, and reports on each step in their order.
 fn run_group(
     steps: &[&Step],
-    workers: usize,
+    shares: &[(Share, usize)],
     skipping: Skipping,
     mut report: impl FnMut(&Step, Ended),
 ) {
-    let next = AtomicUsize::new(0);
+    let of_share = |share| {
+        steps
+            .iter()
+            .copied()
+            .filter(move |step| step.share == share)
+    };
+    let lanes: Vec<(Vec<&Step>, AtomicUsize, usize)> = shares
+        .iter()
+        .map(|(share, workers)| (of_share(*share).collect(), AtomicUsize::new(0), *workers))
+        .collect();
+    let in_order = steps.iter().filter(|step| {
+        let mut shares = shares.iter();
+        shares.any(|(share, _workers)| step.share == *share)
+    });
     let (sender, receiver) = mpsc::sync_channel(steps.len());
     std::thread::scope(|scope| {
-        for _worker in 0..workers {
-            let (next, sender) = (&next, sender.clone());
+        let each_worker = lanes
+            .iter()
+            .flat_map(|(steps, next, workers)| (0..*workers).map(move |_worker| (steps, next)));
+        for (steps, next) in each_worker {
+            let sender = sender.clone();
             scope.spawn(move || {
                 while let Some(step) = steps.get(next.fetch_add(1, Ordering::Relaxed)) {
                     // Whoever waits for the output of a long step sees which one it is.
@@ -265,7 +284,7 @@ fn run_group(
         }
         drop(sender);
         let mut early: Vec<Ended> = Vec::new();
-        for step in steps {
+        for step in in_order {
             while !early.iter().any(|ended| ended.name == step.name) {
                 match receiver.recv() {
                     Ok(ended) => early.push(ended),

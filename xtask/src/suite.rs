@@ -3,7 +3,7 @@
 //! How steps are run beside each other, and what is printed, is [`crate::steps`].
 
 use crate::command::{build_for_tests, cargo, program, root, run as run_command, target_dir};
-use crate::steps::Share::{Part, Whole};
+use crate::steps::Share::{Clock, Part, Whole};
 use crate::steps::{Judging, Skipping, Step, run_steps};
 use crate::{
     arrows, bench, dist, examples, fleet, fuzz, gate, guide, house, loom, schemathesis,
@@ -100,7 +100,7 @@ const SCHEMATHESIS: Step = Step::new("schemathesis", Part, "cargo xtask schemath
     schemathesis::run(&[])
 });
 
-const FLEET: Step = Step::new("fleet", Part, "cargo xtask fleet", fleet::run);
+const FLEET: Step = Step::new("fleet", Clock, "cargo xtask fleet", fleet::run);
 
 const GUIDE: Step = Step::new("guide", Part, "cargo xtask guide", || guide::run(&[]));
 

@@ -24,7 +24,7 @@ const UNWINDER: &str = "libgcc_s.so.1";
 pub(crate) enum Profile {
     /// As users get them.
     Release,
-    /// In a third of the time, for checks of everything but speed.
+    /// Not optimised, for checks of everything but speed.
     Dev,
 }
 
@@ -41,6 +41,15 @@ impl Profile {
         match self {
             Self::Release => "dist",
             Self::Dev => "dist-dev",
+        }
+    }
+
+    /// What the profile of that name has otherwise.
+    const fn variables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Release => &[],
+            // Nothing else is built for this target, and most of the time goes into optimising dependencies.
+            Self::Dev => &[("CARGO_PROFILE_DEV_OPT_LEVEL", "0")],
         }
     }
 
@@ -97,6 +106,7 @@ pub(super) fn run(environment: &Environment, profile: Profile) -> anyhow::Result
     run_command(
         build
             .env("PATH", path_with(&environment.bin())?)
+            .envs(profile.variables().iter().copied())
             .env("CC_SHELL_ESCAPED_FLAGS", "1")
             .env("CFLAGS", c_flags()?)
             .env_remove("RUSTFLAGS")

@@ -1,6 +1,7 @@
 //! Files that a server keeps: no other user reads them, or decides what they are.
 
 use crate::support::client::{Client, allocation};
+use crate::support::place::ForOthers;
 use crate::support::server::{TestServer, ttmem};
 use crate::support::wait_until;
 use std::fs::{self, Permissions};
@@ -167,4 +168,47 @@ fn a_file_of_another_user_is_not_written() {
     wait_until("the server still answers", || {
         server.status()["schema"] == 1
     });
+}
+
+/// As in a container without root: the users outside, root among them, all have one number there.
+#[test]
+fn a_user_namespace_without_root_keeps_files() {
+    let others = ForOthers::new();
+    let namespace = || {
+        let mut command = if nix::unistd::geteuid().is_root() {
+            let mut command = Command::new("setpriv");
+            let ada = ADA.to_string();
+            command.args([
+                "--reuid",
+                &ada,
+                "--regid",
+                &ada,
+                "--clear-groups",
+                "unshare",
+            ]);
+            command
+        } else {
+            Command::new("unshare")
+        };
+        command.args(["--user", "--map-root-user"]);
+        command
+    };
+    let allowed = namespace().arg("true").output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        // No user namespaces for this user.
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    if nix::unistd::geteuid().is_root() {
+        chown(folder.path(), Some(ADA), Some(ADA)).expect("root may");
+    }
+    let mut command = namespace();
+    command.arg(others.program());
+    command
+        .args(["run", "--no-attach", "--html"])
+        .arg(folder.path().join("run.html"));
+    command.args(["--", "true"]).env("TMPDIR", folder.path());
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
 }

@@ -3,7 +3,7 @@
 //! A path is walked one name at a time, each folder by the descriptor of the one before it. Whoever may write to a folder
 //! on the way may put another one in the place of the next, so all of them have to belong to this user or to root, and
 //! be closed to other writers. A sticky folder, such as `/tmp`, keeps its entries for their owners. Links are followed
-//! if this user or root made them.
+//! if this user or root made them. In a user namespace root may have no number: the owner of `/` is trusted as root is.
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
@@ -42,6 +42,21 @@ enum Objection {
     Writers,
 }
 
+/// The users who decide what is in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trusted {
+    own: u32,
+    /// The owner of `/`, who decides what every path leads to: root, or in a user namespace the number of all users who
+    /// have none there.
+    system: u32,
+}
+
+impl Trusted {
+    fn has(self, uid: u32) -> bool {
+        [self.own, self.system, ROOT].contains(&uid)
+    }
+}
+
 /// Owner and mode of a folder, or of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
@@ -60,17 +75,13 @@ impl Standing {
         Ok((kind, standing))
     }
 
-    fn is_trusted(self, own: u32) -> bool {
-        self.uid == ROOT || self.uid == own
-    }
-
-    /// Whether another user than `own` and root could put something else into the folder.
-    fn objection(self, own: u32, purpose: Purpose) -> Option<Objection> {
-        if !self.is_trusted(own) {
+    /// Whether another user than those that are trusted could put something else into the folder.
+    fn objection(self, trusted: Trusted, purpose: Purpose) -> Option<Objection> {
+        if !trusted.has(self.uid) {
             return Some(Objection::Owner);
         }
         let writers = match purpose {
-            Purpose::Log if self.uid == ROOT => OTHER_WRITERS & !GROUP_WRITES,
+            Purpose::Log if self.uid == trusted.system => OTHER_WRITERS & !GROUP_WRITES,
             Purpose::Way | Purpose::Files | Purpose::Log => OTHER_WRITERS,
         };
         let keeps_entries = purpose != Purpose::Files && self.mode & STICKY != 0;
@@ -159,12 +170,16 @@ fn readable(folder: OwnedFd, path: &Path) -> Result<OwnedFd, OpenFolderError> {
 
 /// Opens the folder that an absolute path leads to, if no other user could make it lead elsewhere.
 fn walk(path: &Path, way: Purpose, end: Purpose) -> Result<OwnedFd, OpenFolderError> {
-    let own = geteuid().as_raw();
     let mut names = names_of(path);
     let mut shown = PathBuf::from("/");
     let mut folder = open_root()?;
+    let (_kind, standing) = Standing::of(&folder).map_err(OpenFolderError::open(&shown))?;
+    let trusted = Trusted {
+        own: geteuid().as_raw(),
+        system: standing.uid,
+    };
     let purpose = |names: &VecDeque<OsString>| if names.is_empty() { end } else { way };
-    judge(&folder, &shown, own, purpose(&names))?;
+    judge(&folder, &shown, trusted, purpose(&names))?;
     let mut links = 0;
     while let Some(name) = names.pop_front() {
         let before = shown.clone();
@@ -182,7 +197,7 @@ fn walk(path: &Path, way: Purpose, end: Purpose) -> Result<OwnedFd, OpenFolderEr
             if links > MAX_LINKS {
                 return Err(failed()(Errno::LOOP));
             }
-            if !standing.is_trusted(own) {
+            if !trusted.has(standing.uid) {
                 let uid = standing.uid;
                 return Err(OpenFolderError::Link { path: shown, uid });
             }
@@ -198,11 +213,11 @@ fn walk(path: &Path, way: Purpose, end: Purpose) -> Result<OwnedFd, OpenFolderEr
             ahead.append(&mut names);
             names = ahead;
             // A link to the root or to its own folder leads to nothing further.
-            judge(&folder, &shown, own, purpose(&names))?;
+            judge(&folder, &shown, trusted, purpose(&names))?;
             continue;
         }
         folder = next;
-        judge(&folder, &shown, own, purpose(&names))?;
+        judge(&folder, &shown, trusted, purpose(&names))?;
     }
     Ok(folder)
 }
@@ -225,7 +240,7 @@ fn names_of(path: &Path) -> VecDeque<OsString> {
 fn judge(
     folder: &OwnedFd,
     shown: &Path,
-    own: u32,
+    trusted: Trusted,
     purpose: Purpose,
 ) -> Result<(), OpenFolderError> {
     let (kind, standing) = Standing::of(folder).map_err(OpenFolderError::open(shown))?;
@@ -234,7 +249,7 @@ fn judge(
         return Err(OpenFolderError::NotAFolder { path });
     }
     let Standing { uid, mode } = standing;
-    match standing.objection(own, purpose) {
+    match standing.objection(trusted, purpose) {
         None => Ok(()),
         Some(Objection::Owner) => Err(OpenFolderError::OtherOwner { path, uid }),
         Some(Objection::Writers) => Err(OpenFolderError::Writable { path, mode }),
@@ -269,11 +284,16 @@ mod tests {
             (OTHER, 0o1777, Some(Owner), Some(Owner), Some(Owner)),
         ] {
             let folder = Standing { uid, mode };
-            let found = [Way, Files, Log].map(|purpose| folder.objection(OWN, purpose));
+            let trusted = |own, system| Trusted { own, system };
+            let found = [Way, Files, Log];
+            let found = found.map(|purpose| folder.objection(trusted(OWN, ROOT), purpose));
             assert_eq!(found, [way, files, log], "{folder:?}");
             // Root trusts nobody else, either.
-            let of_root = folder.objection(ROOT, Way);
+            let of_root = folder.objection(trusted(ROOT, ROOT), Way);
             assert_eq!(of_root == Some(Owner), uid != ROOT, "{folder:?}");
+            // Whoever owns / can replace everything anyway.
+            let inside = folder.objection(trusted(OWN, OTHER), Way);
+            assert_ne!(inside, Some(Owner), "{folder:?}");
         }
     }
 

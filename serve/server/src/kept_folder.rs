@@ -44,14 +44,14 @@ enum Objection {
 
 /// The users who decide what is in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Trusted {
+struct FolderTrust {
     own: u32,
     /// The owner of `/`, who decides what every path leads to: root, or in a user namespace the number of all users who
     /// have none there.
     system: u32,
 }
 
-impl Trusted {
+impl FolderTrust {
     fn has(self, uid: u32) -> bool {
         [self.own, self.system, ROOT].contains(&uid)
     }
@@ -76,7 +76,7 @@ impl Standing {
     }
 
     /// Whether another user than those that are trusted could put something else into the folder.
-    fn objection(self, trusted: Trusted, purpose: Purpose) -> Option<Objection> {
+    fn objection(self, trusted: FolderTrust, purpose: Purpose) -> Option<Objection> {
         if !trusted.has(self.uid) {
             return Some(Objection::Owner);
         }
@@ -174,7 +174,7 @@ fn walk(path: &Path, way: Purpose, end: Purpose) -> Result<OwnedFd, OpenFolderEr
     let mut shown = PathBuf::from("/");
     let mut folder = open_root()?;
     let (_kind, standing) = Standing::of(&folder).map_err(OpenFolderError::open(&shown))?;
-    let trusted = Trusted {
+    let trusted = FolderTrust {
         own: geteuid().as_raw(),
         system: standing.uid,
     };
@@ -240,7 +240,7 @@ fn names_of(path: &Path) -> VecDeque<OsString> {
 fn judge(
     folder: &OwnedFd,
     shown: &Path,
-    trusted: Trusted,
+    trusted: FolderTrust,
     purpose: Purpose,
 ) -> Result<(), OpenFolderError> {
     let (kind, standing) = Standing::of(folder).map_err(OpenFolderError::open(shown))?;
@@ -284,7 +284,7 @@ mod tests {
             (OTHER, 0o1777, Some(Owner), Some(Owner), Some(Owner)),
         ] {
             let folder = Standing { uid, mode };
-            let trusted = |own, system| Trusted { own, system };
+            let trusted = |own, system| FolderTrust { own, system };
             let found = [Way, Files, Log];
             let found = found.map(|purpose| folder.objection(trusted(OWN, ROOT), purpose));
             assert_eq!(found, [way, files, log], "{folder:?}");

@@ -9,6 +9,7 @@ mod clock;
 mod freed_memory;
 mod hardware;
 mod history;
+mod in_turns;
 mod ingest;
 mod journal;
 mod kept_folder;

@@ -16,7 +16,6 @@ mod dump_requests;
 mod entrance;
 mod legacy;
 mod lifetimes;
-mod newcomers;
 mod poll;
 mod processes;
 mod protocols;
@@ -26,6 +25,7 @@ mod recovery;
 mod session;
 mod shares;
 
+use crate::in_turns::InTurns;
 use crate::ledger_thread::{
     Answer, Command, Lane, LedgerHandle, ProcessCommand, ProcessNumber, Pushed, SessionNumber,
 };
@@ -35,7 +35,6 @@ use crate::server::ServerConfig;
 use crossbeam_channel::Receiver;
 use door::Door;
 use dump_requests::DumpRequests;
-use newcomers::Newcomers;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use poll::{Poller, Token};
@@ -137,7 +136,9 @@ pub(crate) struct Ingest {
     door: Door,
     sessions: HashMap<SessionNumber, Session>,
     /// Those whose process is not known, and over which something came.
-    newcomers: Newcomers,
+    /// Connections whose process is not known yet. Greeting one costs more than serving one that is established,
+    /// so they wait for turns apart from those.
+    newcomers: InTurns<SessionNumber>,
     processes: Processes,
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     buffer: Vec<u8>,
@@ -207,7 +208,7 @@ impl Ingest {
             poller,
             door,
             sessions: HashMap::new(),
-            newcomers: Newcomers::default(),
+            newcomers: InTurns::default(),
             processes: Processes::default(),
             timers: BinaryHeap::new(),
             buffer: vec![0; READ_BYTES],

@@ -13,6 +13,7 @@ use super::limits::{HttpLimits, PAST_DOCUMENTS, Permit, Permits};
 use super::pending::{Pending, PendingConnections};
 use super::routes::router;
 use super::tcp::BoundHttp;
+use crate::in_turns::InTurns;
 use crate::recorder::EndRecording;
 use crate::stream::StreamEnd;
 use crate::{OwnedThread, lock};
@@ -38,7 +39,7 @@ use tokio::sync::mpsc;
 use ttmem_ledger::{Holder, Shares};
 
 /// Connections that may wait to be looked at: a burst of readers, not a backlog. They are shared by
-/// processes and users; each finds room for so many, whatever others do.
+/// processes and users; each finds room for so many, whatever others do, and they are looked at in turns.
 const QUEUE: usize = 256;
 const QUEUE_MIN: u64 = 8;
 
@@ -103,6 +104,7 @@ impl HttpThread {
         let shares = Arc::new(Mutex::new(Shares::new(QUEUE as u64, QUEUE_MIN)));
         let queue = Queue {
             arrivals: queue,
+            waiting: InTurns::default(),
             shares: Arc::clone(&shares),
         };
         let thread = OwnedThread::start("ttmem-http", arrivals, move || {
@@ -143,14 +145,24 @@ fn give_way() {
 #[derive(Debug)]
 struct Queue {
     arrivals: mpsc::Receiver<Arrival>,
+    waiting: InTurns<Arrival>,
     shares: Arc<Mutex<Shares>>,
 }
 
 impl Queue {
+    /// The next in turn.
     async fn next(&mut self) -> Option<Arrival> {
-        let (stream, holder) = self.arrivals.recv().await?;
-        lock(&self.shares).give_back(holder, 1);
-        Some((stream, holder))
+        loop {
+            while let Ok(arrival) = self.arrivals.try_recv() {
+                self.waiting.push(arrival.1, arrival);
+            }
+            if let Some((stream, holder)) = self.waiting.next() {
+                lock(&self.shares).give_back(holder, 1);
+                return Some((stream, holder));
+            }
+            let arrival = self.arrivals.recv().await?;
+            self.waiting.push(arrival.1, arrival);
+        }
     }
 }
 

@@ -1,18 +1,18 @@
 //! What the readers of one listener may take.
 //!
 //! Two limits bound the work of requests: how many there are at once, beyond which readers are
-//! refused, and how many documents are made of them at once, for which they wait. Streams are bounded
+//! refused, and how many documents are made of them at once, for which they wait in turns. Streams are bounded
 //! by their number. Each listener has limits of its own: whatever readers over TCP do, those on the
 //! socket find room. On the socket, where the kernel says who a reader is, processes and users have
 //! shares of requests and streams; over TCP nobody is known.
 
 use super::http::Refusal;
+use super::turnstile::{Passage, Turnstile};
 use crate::lock;
 use axum::http::StatusCode;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use ttmem_ledger::{Audience, Holder, Shares, UNKNOWN_USER};
 
 /// Documents of the past at once: one over time, which takes seconds, and one of an instant.
@@ -132,9 +132,9 @@ const NOBODY: Holder = Holder {
 pub(super) struct Permits {
     pub(super) limits: HttpLimits,
     requests: Pool,
-    documents: Arc<Semaphore>,
+    documents: Turnstile,
     /// For those about the past.
-    past: Arc<Semaphore>,
+    past: Turnstile,
     streams: Pool,
     /// For the server's user and root, and for everybody over TCP.
     recordings: Pool,
@@ -147,8 +147,8 @@ impl Permits {
         Arc::new(Self {
             limits,
             requests: Pool::new(limits.requests),
-            documents: Arc::new(Semaphore::new(limits.documents)),
-            past: Arc::new(Semaphore::new(PAST_DOCUMENTS)),
+            documents: Turnstile::new(limits.documents),
+            past: Turnstile::new(PAST_DOCUMENTS),
             streams: Pool::new(limits.streams),
             recordings: Pool::new(limits.recordings - limits.recordings / 2),
             recordings_of_users: Pool::new(limits.recordings / 2),
@@ -160,16 +160,15 @@ impl Permits {
         self.requests.take(holder).ok_or_else(Refusal::busy)
     }
 
-    /// Waits until a document may be made. Those that look back wait for each other, and keep none from what is
-    /// true now.
-    pub(super) async fn document(&self, looks_back: bool) -> Option<OwnedSemaphorePermit> {
-        let permits = if looks_back {
+    /// Waits until a document may be made, in turn with other readers. Those that look back wait for each other, and
+    /// keep none from what is true now.
+    pub(super) async fn document(&self, looks_back: bool, holder: Option<Holder>) -> Passage {
+        let turnstile = if looks_back {
             &self.past
         } else {
             &self.documents
         };
-        // Nobody closes them.
-        Arc::clone(permits).acquire_owned().await.ok()
+        turnstile.take(holder.unwrap_or(NOBODY)).await
     }
 
     /// For a stream, until it ends.

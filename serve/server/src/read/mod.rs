@@ -34,6 +34,7 @@ mod rows;
 mod select;
 pub(crate) mod snapshot;
 mod tcp;
+mod turnstile;
 pub(crate) mod vocabulary;
 
 #[cfg(test)]

@@ -365,10 +365,11 @@ pub(super) async fn blocking<T: Send + 'static>(
     looks_back: bool,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let permit = requester.connection.permits.document(looks_back).await;
+    let permits = &requester.connection.permits;
+    let turn = permits.document(looks_back, requester.holder).await;
     let task = tokio::task::spawn_blocking(move || {
         let outcome = work();
-        drop((permit, requester));
+        drop((turn, requester));
         outcome
     });
     task.await.map_err(Refusal::internal)?

@@ -1,26 +1,31 @@
-//! Connections that wait to be greeted: whose process is not known yet.
+//! What waits for its turn: users take turns, and the processes of a user among themselves.
 //!
-//! Greeting one costs more than serving one that is established, so they wait for turns of their own:
-//! users take turns, and the processes of a user among themselves.
+//! However much one of them brings, another waits for one thing of each that came before it.
 
-use crate::ledger_thread::SessionNumber;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use ttmem_ledger::Holder;
 
-#[derive(Debug, Default)]
-pub(super) struct Newcomers {
-    users: Rotation<u32, Rotation<u64, VecDeque<SessionNumber>>>,
+#[derive(Debug)]
+pub(crate) struct InTurns<T> {
+    users: Rotation<u32, Rotation<u64, VecDeque<T>>>,
 }
 
-impl Newcomers {
-    pub(super) fn push(&mut self, holder: Holder, session: SessionNumber) {
+impl<T> Default for InTurns<T> {
+    fn default() -> Self {
+        Self {
+            users: Rotation::default(),
+        }
+    }
+}
+
+impl<T> InTurns<T> {
+    pub(crate) fn push(&mut self, holder: Holder, waiting: T) {
         let of_user = self.users.of(holder.uid);
-        of_user.of(holder.process).push_back(session);
+        of_user.of(holder.process).push_back(waiting);
     }
 
-    /// The next to be greeted; it may be gone by now.
-    pub(super) fn next(&mut self) -> Option<SessionNumber> {
+    pub(crate) fn next(&mut self) -> Option<T> {
         self.users.turn(|of_user| {
             let next = of_user.turn(|of_process| {
                 let next = of_process.pop_front();
@@ -30,7 +35,7 @@ impl Newcomers {
         })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 }
@@ -83,26 +88,26 @@ mod tests {
 
     #[test]
     fn users_take_turns_and_so_do_their_processes() {
-        let mut newcomers = Newcomers::default();
+        let mut waiting = InTurns::default();
         for number in 0..1000 {
             let process = number % 3;
-            newcomers.push(Holder { uid: 1, process }, SessionNumber(number));
+            waiting.push(Holder { uid: 1, process }, number);
         }
         let honest = [
             (Holder { uid: 2, process: 9 }, 2000),
             (Holder { uid: 1, process: 9 }, 2001),
         ];
         for (holder, number) in honest {
-            newcomers.push(holder, SessionNumber(number));
+            waiting.push(holder, number);
         }
         let mut order = Vec::new();
-        while let Some(SessionNumber(number)) = newcomers.next() {
+        while let Some(number) = waiting.next() {
             order.push(number);
         }
         let place = |number| order.iter().position(|other| *other == number);
         assert_eq!(place(2000), Some(1), "another user waits for one");
         assert_eq!(place(2001), Some(4), "another process for one of each");
         assert_eq!((order.len(), place(0), place(3)), (1002, Some(0), Some(5)));
-        assert!(newcomers.is_empty() && newcomers.users.queues.is_empty());
+        assert!(waiting.is_empty() && waiting.users.queues.is_empty());
     }
 }

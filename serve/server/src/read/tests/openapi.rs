@@ -5,6 +5,8 @@ use super::*;
 use crate::read::openapi::describe;
 use crate::read::routes::table;
 use serde_json::Value;
+use std::fs;
+use std::path::Path;
 
 /// The routes whose answers end.
 fn asked_routes() -> impl Iterator<Item = (String, &'static str, Value)> {
@@ -45,6 +47,22 @@ fn every_path_has_its_method_and_refuses_others_as_described() {
             assert!(!answer.contains("\"not_found\""), "{answer}");
         }
     }
+}
+
+/// Types for other languages are generated from the committed description, without a server.
+#[test]
+fn committed_description_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let current = format!("{:#}\n", describe(&table()));
+    if std::env::var_os("TTMEM_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, &current).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap();
+    assert!(
+        committed == current,
+        "docs/openapi.json is out of date: run `TTMEM_BLESS=1 cargo test -p ttmem-server openapi`, then \
+         `cargo xtask api-types`"
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@
     reason = "a command line program: what it says is what it is for"
 )]
 
+mod api_types;
 mod arrows;
 mod bench;
 mod budget;
@@ -98,6 +99,7 @@ measurements:
   ttnn-bench                  what tracking costs the real ttnn; writes docs/bench/attach*.json
 
 other:
+  api-types                   writes the page's types of the read API, show/web/src/api.ts, from docs/openapi.json
   dist                        builds the wheel, the Debian package and the tarballs into target/dist
   install --prefix DIR        installs libttmem, its headers, and its pkg-config and CMake packages
   screens [DOCUMENT...]       captures the screens and pictures of README.md, docs/top.md and docs/guide again, or of
@@ -151,6 +153,7 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
         ["ci"] => suite::ci(),
         ["soak", steps @ ..] => suite::soak(steps),
         ["step", name] => suite::step(name),
+        ["api-types"] => api_types::run(),
         ["arrows"] => arrows::run(),
         ["bench", rest @ ..] => bench::run(rest),
         ["fleet"] => fleet::run(),

@@ -1,5 +1,7 @@
 /** One colour per kind, the same as in the terminal view; and colours for whatever else is stacked. */
 
+import type { SegmentKind } from "./api";
+
 export type Kind = "dram" | "l1" | "l1_small" | "trace" | "system" | "cb" | "reserved" | "kernel" | "free";
 
 /** What a kind is called on every screen. */
@@ -16,7 +18,7 @@ export const KIND_LABEL: Record<Kind, string> = {
 };
 
 /** The kind of a segment of L1. */
-export const SEGMENT_KIND: Record<string, Kind> = {
+export const SEGMENT_KIND: Record<SegmentKind, Kind> = {
   reserved: "reserved",
   config_ring: "kernel",
   cb: "cb",

@@ -8,7 +8,7 @@
  * in its exact form first, and then with fewer parameters, which are applied here.
  */
 
-import type { Allocations, BufferRow, Page, Timeline } from "./api";
+import type { Allocations, BufferRow, BufferRowPage, Timeline } from "./api";
 import { request, SourceError, type Params, type Source } from "./source";
 
 export interface Embedded {
@@ -16,6 +16,12 @@ export interface Embedded {
   instants: string[];
   contents: unknown[];
   documents: Record<string, number>;
+}
+
+/** A page of live buffers as lists show it. */
+export interface BufferListPage extends BufferRowPage {
+  /** From a report: rows it does not have, smaller than those it has. */
+  left_out?: number;
 }
 
 const ID = "ttmem-data";
@@ -58,7 +64,7 @@ export class EmbeddedSource implements Source {
     if (found === undefined) throw new SourceError(404, "not_found", "this report does not have it");
     if (path.includes("/timeline/")) return windowOf(found as Timeline, params) as T;
     if (path.includes("/allocations/")) return allocationsIn(found as Allocations, params) as T;
-    if (path.endsWith("/buffers")) return pageOf(found as Page<BufferRow>, params) as T;
+    if (path.endsWith("/buffers")) return pageOf(found as BufferRowPage, params) as T;
     return found as T;
   }
 
@@ -125,7 +131,7 @@ const ORDERS: Record<string, (row: BufferRow) => number | string> = {
 };
 
 /** Filters, order and page of live buffers, as the server has them. */
-export function pageOf(all: Page<BufferRow>, params: Params): Page<BufferRow> {
+export function pageOf(all: BufferRowPage, params: Params): BufferListPage {
   const find = String(params["find"] ?? "").toLowerCase();
   const device = params["device"] ?? null;
   const numbers = (value: number | null) => (value === null ? [] : [String(value), `0x${value.toString(16)}`]);
@@ -141,6 +147,7 @@ export function pageOf(all: Page<BufferRow>, params: Params): Page<BufferRow> {
   if (order) rows.sort((one, other) => (order(one) < order(other) ? -way : order(one) > order(other) ? way : 0));
   const offset = Number(params["offset"] ?? 0);
   return {
+    schema: all.schema,
     rows: rows.slice(offset, offset + Number(params["limit"] ?? 1000)),
     next: null,
     matched: rows.length,

@@ -1,8 +1,9 @@
 /** Figures that follow from others of one document; the definitions are those of report/report/src/device.rs. */
 
-import type { ClassUsage, Device, MemoryClass, Process, Snapshot } from "./api";
+import type { ClassUsage, Device, MemoryClass, ProcessDevice, Setting, Snapshot } from "./api";
 import type { Kind } from "./colours";
 import { bytes, duration, percent, permille } from "./format";
+import type { ProcessRow } from "./processrow";
 
 export const NARROW_HEADROOM = 16 * 1024;
 export const NEARLY_FULL = 950;
@@ -122,7 +123,7 @@ const REASONS: Record<string, [string, string]> = {
 };
 
 /** Why the figures of a process cannot be trusted; null if they can. */
-export function incomplete(process: Process): string | null {
+export function incomplete(process: ProcessRow): string | null {
   if (!process.incomplete) return null;
   const reasons = process.incomplete_reasons.map(({ reason, count, detail }) => {
     const words = REASONS[reason];
@@ -131,7 +132,7 @@ export function incomplete(process: Process): string | null {
   return reasons.length > 0 ? reasons.join(", ") : "for an unknown reason";
 }
 
-export function isGone(process: Process): boolean {
+export function isGone(process: ProcessRow): boolean {
   return process.state === "exited";
 }
 
@@ -140,9 +141,9 @@ export function processName(pid: number | null, name: string | null): string {
 }
 
 /** The state of a process in words: how it ended, and what it held then. */
-export function stateOf(process: Process): string {
+export function stateOf(process: ProcessRow): string {
   const released = process.released;
-  if (!released) return process.state;
+  if (!released) return process.state.replace("_", " ");
   const how = { goodbye: "exited", replaced: "replaced by another program", forgotten: "forgotten on request" };
   const word = how[released.reason as keyof typeof how] ?? released.reason;
   const parts = [];
@@ -159,8 +160,8 @@ export function inOrder(snapshot: Snapshot): void {
 }
 
 /** The device on which a process holds most DRAM. */
-export function fullest(process: Process): Process["devices"][number] | undefined {
-  const most = (one: Process["devices"][number]) => [one.dram_bytes, one.peak?.dram ?? 0] as const;
+export function fullest(process: ProcessRow): ProcessDevice | undefined {
+  const most = (one: ProcessDevice) => [one.dram_bytes, one.peak?.dram ?? 0] as const;
   return [...process.devices].sort((one, other) => {
     const [a, b] = [most(one), most(other)];
     return b[0] - a[0] || b[1] - a[1];
@@ -168,7 +169,7 @@ export function fullest(process: Process): Process["devices"][number] | undefine
 }
 
 /** A region's size that would have done, as it is typed. */
-export function region(setting: Device["regions"][number]): string {
+export function region(setting: Setting): string {
   const typed = `${setting.name}=${setting.value}`;
   const ofBank = setting.name === "l1_small_size" ? " per bank" : "";
   const unused = setting.given === null ? 0 : setting.given - setting.value;

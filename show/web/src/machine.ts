@@ -1,15 +1,16 @@
 /** What the machine says by itself, in the words of every screen: the driver's values and TT-Metal's counters. */
 
-import type { Device, DeviceUser, Machine, Process, Telemetry, UpstreamBytes } from "./api";
+import type { Device, DeviceUser, Machine, ProcessDevice, Telemetry, UpstreamBytes } from "./api";
 import { filled, filledL1, type Filled } from "./figures";
 import { bytes } from "./format";
+import type { ProcessRow } from "./processrow";
 
 export const FROM_COUNTERS = "from TT-Metal's counters";
 
 const NOT_ATTACHED = "not attached";
 
 /** Temperature, power and clock, as far as the driver says them. */
-export function sensors(telemetry: Telemetry | null | undefined): string[] {
+export function sensors(telemetry: Telemetry | null): string[] {
   if (!telemetry) return [];
   const { temperature_millidegrees: heat, power_microwatts: power, ai_clock_mhz: clock } = telemetry;
   const known = [
@@ -77,20 +78,20 @@ export function isReported(device: Device): boolean {
 }
 
 /** Whether the sizes of a process are known; of one that is not attached, whether TT-Metal counts it. */
-export function hasSizes(process: Process): boolean {
-  return process.state !== NOT_ATTACHED || process.source === "shm";
+export function hasSizes(process: ProcessRow): boolean {
+  return process.state !== "not_attached" || process.source === "shm";
 }
 
 /** What is known of a process that is not attached; null of others. */
-export function remarkOf(process: Process): string | null {
-  if (process.state !== NOT_ATTACHED) return null;
+export function remarkOf(process: ProcessRow): string | null {
+  if (process.state !== "not_attached") return null;
   if (hasSizes(process)) return `${NOT_ATTACHED}: sizes ${FROM_COUNTERS}, as requested`;
   if (process.devices.length === 0) return `${NOT_ATTACHED}: it uses a chip that is none of the devices here`;
   return `${NOT_ATTACHED}: it has a device open, what it holds is not known`;
 }
 
 /** Counters of chips that are none of the devices here, if processes that run have something on them. */
-export function elsewhere(machine: Machine | null | undefined): string | null {
+export function elsewhere(machine: Machine | null): string | null {
   const held = (machine?.unmatched ?? []).map(({ id, not_attached: sizes }) => [id, sizes ? total(sizes) : 0] as const).filter(([, size]) => size > 0);
   const [first] = held;
   if (!first) return null;
@@ -114,31 +115,37 @@ export function upstream(device: Device): string[] {
     open ? `${NOT_ATTACHED}: ${open} (${FROM_COUNTERS})` : null,
     left ? `left in TT-Metal's counters by dead processes: ${left}` : null,
     found.difference_text,
-    ...(found.doubts ?? []).map((doubt) => `TT-Metal's counters: ${doubt}`),
+    ...found.doubts.map((doubt) => `TT-Metal's counters: ${doubt}`),
   ];
   return sentences.filter((sentence) => sentence !== null);
 }
 
 /** Processes that have devices without reporting, for lists of processes: their sizes are TT-Metal's. */
-export function notAttached(machine: Machine | null | undefined): Process[] {
+export function notAttached(machine: Machine | null | undefined): ProcessRow[] {
   const isMeant = (user: DeviceUser) => !user.attached && (user.state === "alive" || user.state === "unknown");
   return (machine?.processes ?? []).filter(isMeant).map(asProcess);
 }
 
-function asProcess(user: DeviceUser): Process {
-  const devices = user.devices.map(({ id, upstream: sizes }) => ({
+function asProcess(user: DeviceUser): ProcessRow {
+  const devices = user.devices.map(({ id, unique_id, scope, upstream: sizes }): ProcessDevice => ({
     id,
+    unique_id,
+    scope,
     dram_bytes: sizes?.dram ?? 0,
     l1_bytes: sizes?.l1 ?? 0,
     l1_small_bytes: sizes?.l1_small ?? 0,
     trace_bytes: sizes?.trace ?? 0,
+    system_bytes: 0,
+    cb_bytes: sizes?.cb ?? 0,
+    kernel_bytes: 0,
     buffers: 0,
     peak: null,
   }));
   // Without counters nothing is known but that it has a device.
-  const source = user.devices.some((device) => device.upstream !== null) ? "shm" : "";
+  const source = user.devices.some((device) => device.upstream !== null) ? "shm" : null;
   return {
-    pid: user.pid, instance: null, name: user.name, names_hidden: user.names_hidden, start_time: null, state: NOT_ATTACHED, source,
-    incomplete: false, incomplete_reasons: [], anomalies: 0, devices, released: null, host: null,
+    pid: user.pid, instance: null, name: user.name, names_hidden: user.names_hidden, uid: user.uid, start_time: null, state: "not_attached", source,
+    incomplete: false, incomplete_reasons: [], resyncing: false, lost_events: 0, elided_events: 0, claimed_pid: null, labels: {}, anomalies: 0, inherited_frees: 0,
+    leak_candidates: { buffers: 0, bytes: 0 }, connections: 0, devices, released: null, host: null,
   };
 }

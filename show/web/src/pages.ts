@@ -1,6 +1,7 @@
 /** Pages of live buffers: those around what is on the screen, of a list of any length. */
 
-import type { BufferRow, Page } from "./api";
+import type { BufferRow } from "./api";
+import type { BufferListPage } from "./embedded";
 import { request, type Params, type Source } from "./source";
 import type { Rows } from "./table";
 
@@ -61,7 +62,7 @@ export class BufferPages implements Rows<BufferRow> {
     this.asking.add(page);
     const query = this.query;
     try {
-      const found = await this.source.get<Page<BufferRow>>("/api/v1/buffers", { ...this.params, offset: page * PAGE, limit: PAGE });
+      const found = await this.source.get<BufferListPage>("/api/v1/buffers", { ...this.params, offset: page * PAGE, limit: PAGE });
       if (query === this.query) {
         this.pages.delete(page);
         this.pages.set(page, { rows: found.rows, asked: performance.now() });

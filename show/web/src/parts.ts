@@ -1,11 +1,12 @@
 /** Pieces that several views have: bars, pickers of device, class, grouping and window, tables of who holds what. */
 
-import type { BufferGroup, BufferGroups, Device, Process } from "./api";
+import type { BufferGroup, BufferGroups, Device } from "./api";
 import { KIND_LABEL, type Kind } from "./colours";
 import { choice, h, replace, setText } from "./dom";
 import { CLASSES, deviceKey, deviceName, filled, filledL1, fullest, isGone, overlap, share, stateOf, type DeviceClass, type Filled } from "./figures";
 import { age, bytes, count, ids, onDevices, percent, permille } from "./format";
 import { hasSizes } from "./machine";
+import type { ProcessRow } from "./processrow";
 import { shortLine } from "./text";
 import { Table, type Column } from "./table";
 import { chosenClass, chosenDevice, type Context } from "./view";
@@ -142,11 +143,11 @@ export class GroupTable {
   }
 }
 
-export function dram(process: Process): number {
+export function dram(process: ProcessRow): number {
   return process.devices.reduce((sum, device) => sum + device.dram_bytes, 0);
 }
 
-export function processColumns(): Column<Process>[] {
+export function processColumns(): Column<ProcessRow>[] {
   return [
     { title: "PID", numeric: true, text: (process) => (process.pid === null ? "–" : String(process.pid)) },
     {
@@ -164,7 +165,7 @@ export function processColumns(): Column<Process>[] {
 }
 
 /** Those that hold most first, ended ones last. */
-export function byDram(processes: Process[]): Process[] {
+export function byDram(processes: ProcessRow[]): ProcessRow[] {
   return [...processes].sort((one, other) => Number(isGone(one)) - Number(isGone(other)) || dram(other) - dram(one));
 }
 

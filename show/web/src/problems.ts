@@ -1,6 +1,6 @@
 /** Is something wrong? One line while it matters: the rules of show/tui/src/views/problems.rs. */
 
-import type { ClassUsage, Device, Explanation, GrowingGroup, LeakGroup, Leaks, Process, Snapshot } from "./api";
+import type { ClassUsage, Device, Explanation, GrowingGroup, HeldAtClose, Leaks, Process, Snapshot } from "./api";
 import { bytes, counted, duration, ids, percent, permille, seconds } from "./format";
 import { checked, free, headroom, incomplete, isGone, largestFit, NARROW_HEADROOM, NEARLY_FULL, processName, used } from "./figures";
 import { calledFrom, shortLine } from "./text";
@@ -136,7 +136,7 @@ function growing(each: GrowingGroup): Problem {
 
 /** Processes that grew until they closed their devices or ended: nobody frees that any more. */
 function grew(snapshot: Snapshot, leaks: Leaks | null): Problem[] {
-  const found = new Map<number | null, { first: LeakGroup; size: number; lines: number }>();
+  const found = new Map<number | null, { first: HeldAtClose; size: number; lines: number }>();
   for (const group of leaks?.held_at_close ?? []) {
     const process = snapshot.processes.find((each) => each.pid === group.pid && isGone(each) === group.departed);
     const ended = process?.released?.time;

@@ -1,6 +1,6 @@
 /** The timeline of a class of a device: from the server's recording, or else from its samples. */
 
-import type { Device, DeviceHistory, History, Recording, Timeline } from "./api";
+import type { Device, DeviceHistory, History, RecordedPeak, Timeline } from "./api";
 import type { Layer, Moment, Stack } from "./charts/stack";
 import { KIND_LABEL, type Palette } from "./colours";
 import type { Need } from "./documents";
@@ -145,9 +145,9 @@ export function firstWorthShowing(history: History, values: (number | null)[], w
 }
 
 /** Peaks of the class that is looked at, the highest first: that of the device which is looked at, if one is. */
-export function peaksOf({ params, recording }: Context): Recording["peaks"] {
+export function peaksOf({ params, recording }: Context): RecordedPeak[] {
   const { class: wanted = "dram", device } = params;
-  const here = (peak: Recording["peaks"][number]) => Number(String(peak.device) === device || peak.unique_id === device);
+  const here = (peak: RecordedPeak) => Number(String(peak.device) === device || peak.unique_id === device);
   const ofClass = (recording?.peaks ?? []).filter((peak) => peak.of === wanted);
   return ofClass.sort((one, other) => here(other) - here(one) || other.bytes - one.bytes || one.device - other.device);
 }

@@ -1,6 +1,6 @@
 /** One device over time: what takes a class, since when, and where is it going? */
 
-import type { Allocator, ClassUsage, Device, History, PeakContents, Timeline } from "../api";
+import type { AllocatorUsage, ClassUsage, Device, History, PeakContents, PeakGroup, Timeline } from "../api";
 import { StackChart, type Stack } from "../charts/stack";
 import { KIND_LABEL } from "../colours";
 import { choice, h, panel, replace, setText, titleOf } from "../dom";
@@ -49,8 +49,8 @@ export class DeviceView implements View {
   private readonly fitPanel: HTMLElement;
   private readonly classes: Table<ClassRow>;
   private readonly regions = h("p", { class: "facts" });
-  private readonly allocators: Table<Allocator>;
-  private readonly peak: Table<PeakContents["groups"][number]>;
+  private readonly allocators: Table<AllocatorUsage>;
+  private readonly peak: Table<PeakGroup>;
   private readonly peakPanel: HTMLElement;
   private readonly toPeak: HTMLButtonElement;
   private readonly fitLegend = h("p", { class: "legend" });
@@ -81,7 +81,7 @@ export class DeviceView implements View {
     this.classes = new Table<ClassRow>("memory by class", this.classColumns(), (row) => {
       if (row.kind !== "system") this.context().set({ params: { class: row.kind } });
     });
-    this.allocators = new Table<Allocator>("allocators", ALLOCATOR_COLUMNS);
+    this.allocators = new Table<AllocatorUsage>("allocators", ALLOCATOR_COLUMNS);
     this.peak = new Table("what the peak was made of", [
       { title: "HELD BY", grows: true, text: (row) => (row.line ? shortLine(row.line) + calledFrom(row.callers) : named(row.name, row.pid, "not known")), hint: (row) => row.line },
       { title: "OPERATION", text: (row) => named(row.name, row.pid) },
@@ -290,18 +290,18 @@ export class DeviceView implements View {
   }
 }
 
-const allocatorFree = (row: Allocator) => (row.capacity_bytes === null ? null : Math.max(0, row.capacity_bytes - row.charged_bytes));
+const allocatorFree = (row: AllocatorUsage) => (row.capacity_bytes === null ? null : Math.max(0, row.capacity_bytes - row.charged_bytes));
 
 const ALLOCATOR_COLUMNS = [
-  { title: "ALLOCATOR", text: (row: Allocator) => KIND_LABEL[row.class] },
-  { title: "PID", numeric: true, text: (row: Allocator) => String(row.pid ?? "–") },
-  { title: "MESH", numeric: true, text: (row: Allocator) => String(row.mesh ?? "–") },
-  { title: "CHARGED", numeric: true, text: (row: Allocator) => bytes(row.charged_bytes) },
-  { title: "FREE", numeric: true, text: (row: Allocator) => bytes(allocatorFree(row)) },
-  { title: "LARGEST FIT", numeric: true, text: (row: Allocator) => bytes(largestFit(row, allocatorFree(row))) },
-  { title: "FRAGMENTED", numeric: true, text: (row: Allocator) => percent(fragmented(row, allocatorFree(row))) },
-  { title: "BUFFERS", numeric: true, text: (row: Allocator) => count(row.buffers) },
-  { title: "CHECKED", text: (row: Allocator) => checked(row.verified).replace(/ (to|against|from) the allocator/, "") },
+  { title: "ALLOCATOR", text: (row: AllocatorUsage) => KIND_LABEL[row.class] },
+  { title: "PID", numeric: true, text: (row: AllocatorUsage) => String(row.pid ?? "–") },
+  { title: "MESH", numeric: true, text: (row: AllocatorUsage) => String(row.mesh ?? "–") },
+  { title: "CHARGED", numeric: true, text: (row: AllocatorUsage) => bytes(row.charged_bytes) },
+  { title: "FREE", numeric: true, text: (row: AllocatorUsage) => bytes(allocatorFree(row)) },
+  { title: "LARGEST FIT", numeric: true, text: (row: AllocatorUsage) => bytes(largestFit(row, allocatorFree(row))) },
+  { title: "FRAGMENTED", numeric: true, text: (row: AllocatorUsage) => percent(fragmented(row, allocatorFree(row))) },
+  { title: "BUFFERS", numeric: true, text: (row: AllocatorUsage) => count(row.buffers) },
+  { title: "CHECKED", text: (row: AllocatorUsage) => checked(row.verified).replace(/ (to|against|from) the allocator/, "") },
 ];
 
 function factsOf(device: Device): string {

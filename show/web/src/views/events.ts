@@ -1,6 +1,6 @@
 /** What happens: events as they are applied; of a recording those before the instant that is looked at. */
 
-import type { StreamEvent } from "../api";
+import type { FieldValue, LastEvent, LastEvents, StreamMessage } from "../api";
 import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { bytes, clock, count, counted, hex, ids } from "../format";
@@ -44,10 +44,10 @@ export class Events implements View {
   readonly element: HTMLElement;
   private readonly toolbar = new Toolbar();
   private readonly notice = notice();
-  private readonly table: LongTable<StreamEvent>;
+  private readonly table: LongTable<LastEvent>;
   private readonly panel: HTMLElement;
   private readonly abort = new AbortController();
-  private kept: StreamEvent[] = [];
+  private kept: LastEvent[] = [];
   private missed = 0;
   private last: number | undefined;
   private following = true;
@@ -61,11 +61,11 @@ export class Events implements View {
   private started: string | undefined;
 
   constructor(private readonly context: () => Context) {
-    this.table = new LongTable<StreamEvent>("events", [
-      { title: "TIME (UTC)", text: (row) => clock(row.time ?? null, row.time, true), width: "8rem" },
+    this.table = new LongTable<LastEvent>("events", [
+      { title: "TIME (UTC)", text: (row) => clock(row.time, row.time, true), width: "8rem" },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–"), width: "5rem" },
-      { title: "EVENT", text: (row) => `${row.recovered ? "R " : ""}${row.event ?? ""}`, kind: (row) => (isFailure(row) ? "danger" : null), width: "13rem" },
-      { title: "DEVICES", text: (row) => ids((row.fields?.["devices"] as number[] | undefined) ?? []), width: "6rem" },
+      { title: "EVENT", text: (row) => `${row.recovered ? "R " : ""}${row.event}`, kind: (row) => (isFailure(row) ? "danger" : null), width: "13rem" },
+      { title: "DEVICES", text: (row) => ids(devicesOf(row)), width: "6rem" },
       { title: "ADDRESS", numeric: true, text: (row) => addressOf(row), width: "8rem" },
       { title: "WHAT", text: (row) => what(row), hint: (row) => what(row), width: "minmax(16rem, 1fr)" },
     ]);
@@ -124,7 +124,7 @@ export class Events implements View {
       try {
         const params = this.last === undefined ? { last: 500 } : skips ? { last: NEWEST } : { after: this.last };
         const signal = AbortSignal.any([this.abort.signal, this.connection.signal]);
-        await source.stream("/api/v1/events", params, (message) => this.take(message as StreamEvent), signal);
+        await source.stream("/api/v1/events", params, (message) => this.take(message as StreamMessage), signal);
         this.error = "the server ended the stream";
       } catch (error) {
         skips = this.connection.signal.aborted;
@@ -141,7 +141,7 @@ export class Events implements View {
     }
   }
 
-  private take(message: StreamEvent): void {
+  private take(message: StreamMessage): void {
     this.error = null;
     if (message.type === "hello") {
       // Another server counts anew.
@@ -149,7 +149,7 @@ export class Events implements View {
       this.started = message.started;
     }
     if (message.type !== "event") return;
-    const id = message.id ?? 0;
+    const { id } = message;
     if (this.last !== undefined && id <= this.last) return;
     // Ids are consecutive: what was skipped is counted.
     if (this.last !== undefined) this.missed += id - this.last - 1;
@@ -177,9 +177,9 @@ export class Events implements View {
     const context = this.context();
     const [kind, find] = [kindOf(context), context.params["find"]];
     const past = isPast(context);
-    const last = context.documents.get<{ events: StreamEvent[] }>("last")?.events ?? [];
+    const last = context.documents.get<LastEvents>("last")?.events ?? [];
     const shown = (past ? last : this.kept.slice(-KEPT)).filter((row) => isOf(kind, row) && (!find || finds(find, row.pid, row.process, row.event, what(row), addressOf(row))));
-    const rows: Rows<StreamEvent> = { length: shown.length, at: (place) => shown[place] };
+    const rows: Rows<LastEvent> = { length: shown.length, at: (place) => shown[place] };
     const isAtEnd = this.table.isAtEnd;
     const state = this.following ? "following" : "paused";
     const missed = this.missed > 0 ? `, ${count(this.missed)} missed` : "";
@@ -198,30 +198,35 @@ function kindOf(context: Context): Kind {
   return KINDS.find(([name]) => name === context.params["kind"])?.[0] ?? "all";
 }
 
-function isFailure(row: StreamEvent): boolean {
-  return /failed|refused|clash/.test(row.event ?? "") || row.fields?.["anomaly"] !== undefined;
+function isFailure(row: LastEvent): boolean {
+  return /failed|refused|clash/.test(row.event) || row.fields["anomaly"] !== undefined;
 }
 
-function isOf(kind: Kind, row: StreamEvent): boolean {
+function isOf(kind: Kind, row: LastEvent): boolean {
   if (kind === "all") return true;
-  return kind === "failure" ? isFailure(row) : (row.event ?? "").includes(kind);
+  return kind === "failure" ? isFailure(row) : row.event.includes(kind);
 }
 
-function listed(value: unknown): string {
-  return Array.isArray(value) ? value.join(",") : value === undefined || value === null ? "" : String(value);
+function listed(value: FieldValue): string {
+  return Array.isArray(value) ? value.join(",") : String(value);
 }
 
-function addressOf(row: StreamEvent): string {
-  const value = row.fields?.["address"];
+function devicesOf(row: LastEvent): number[] {
+  const value = row.fields["devices"];
+  return Array.isArray(value) ? value : [];
+}
+
+function addressOf(row: LastEvent): string {
+  const value = row.fields["address"];
   return typeof value === "number" ? hex(value) : "";
 }
 
 /** The fields without a column of their own, in the order of the event table. */
-function what(row: StreamEvent): string {
-  const fields = Object.entries(row.fields ?? {}).filter(([name, value]) => !COLUMNS.includes(name) && value !== null);
+function what(row: LastEvent): string {
+  const fields = Object.entries(row.fields).filter(([name, value]) => !COLUMNS.includes(name) && value !== null);
   const texts = fields.map(([name, value]) =>
     name.endsWith("_bytes") && typeof value === "number" ? `${name.slice(0, -6)}=${bytes(value)}` : `${name}=${listed(value)}`,
   );
-  const anomaly = row.fields?.["anomaly"];
+  const anomaly = row.fields["anomaly"];
   return [...(anomaly === undefined ? [] : [String(anomaly)]), ...texts].join(" ");
 }

@@ -1,6 +1,6 @@
 /** What was allocated since a mark and is still held, and what grows from mark to mark? */
 
-import type { BufferGroup, BufferGroups, Device, Leaks, Mark } from "../api";
+import type { BufferGroup, BufferGroups, Device, HeldAtClose, Leaks, Mark } from "../api";
 import { choice, h, panel, replace, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceName, processName } from "../figures";
@@ -38,7 +38,7 @@ export class LeaksView implements View {
   private readonly notice = notice();
   private readonly growing = h("ul", { class: "lines" });
   private readonly growingPanel: HTMLElement;
-  private readonly held: Table<Leaks["held_at_close"][number]>;
+  private readonly held: Table<HeldAtClose>;
   private readonly heldPanel: HTMLElement;
   private readonly since: HTMLElement;
   private readonly groups: Record<Grouped, GroupTable>;

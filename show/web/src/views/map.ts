@@ -1,6 +1,6 @@
 /** Where does everything lie: L1 core by core, a bank by address, or the addresses over time? */
 
-import type { Allocations, Block, BlockMap, Device, L1Core, L1Map, Rectangle, Segment } from "../api";
+import type { Allocations, Block, BlockMap, Device, L1Core, L1Map, Rectangle, Resident, Segment, SegmentKind, Stretch } from "../api";
 import { addresses, AllocationMap } from "../charts/allocations";
 import { Canvas, readableOn } from "../charts/canvas";
 import { colour, HEAT, KIND_LABEL, SEGMENT_KIND } from "../colours";
@@ -170,13 +170,12 @@ function core({ params }: Context): [number, number] {
 }
 
 /** As in the legend. */
-function segmentLabel(kind: string): string {
-  const known = SEGMENT_KIND[kind];
-  return known ? KIND_LABEL[known] : kind.replaceAll("_", " ");
+function segmentLabel(kind: SegmentKind): string {
+  return KIND_LABEL[SEGMENT_KIND[kind]];
 }
 
 const SEGMENT_COLUMNS = (now: () => string) => [
-  { title: "", text: () => "", kind: (row: Segment) => `key-${SEGMENT_KIND[row.kind] ?? "free"}` },
+  { title: "", text: () => "", kind: (row: Segment) => `key-${SEGMENT_KIND[row.kind]}` },
   { title: "ADDRESS", numeric: true, text: (row: Segment) => address(row.address) },
   { title: "SIZE", numeric: true, text: (row: Segment) => bytes(row.size_bytes) },
   { title: "KIND", text: (row: Segment) => segmentLabel(row.kind) + (row.more > 0 ? ` (+${row.more} at this place)` : "") },
@@ -204,7 +203,7 @@ class L1Grid {
   constructor(private readonly choose: (x: number, y: number) => void) {
     this.column = new Canvas("the core's L1 by address", 460, (ctx, width, height) => this.paint(ctx, width, height));
     this.segments = new Table<Segment>("segments of the core, from the top", SEGMENT_COLUMNS(() => this.now));
-    this.residents = new Table<L1Map["residents"][number]>("programs that ran last on some core", [
+    this.residents = new Table<Resident>("programs that ran last on some core", [
       { title: "RAN LAST", grows: true, text: (row) => named(row.name, row.pid) },
       { title: "CORES", numeric: true, text: (row) => count(row.cores) },
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
@@ -270,7 +269,7 @@ class L1Grid {
     ctx.font = "11px system-ui, sans-serif";
     ctx.textBaseline = "middle";
     for (const segment of this.shown) {
-      const kind = SEGMENT_KIND[segment.kind] ?? "free";
+      const kind = SEGMENT_KIND[segment.kind];
       const fill = colour(kind);
       const [upper, lower] = [y(segment.address + segment.size_bytes), y(segment.address)];
       ctx.fillStyle = fill;
@@ -302,7 +301,7 @@ class Bank {
   private readonly canvas: Canvas;
   private readonly panel: HTMLElement;
   private readonly largest: Table<Block>;
-  private readonly free: Table<BlockMap["free"][number]>;
+  private readonly free: Table<Stretch>;
   private map: BlockMap | undefined;
   private kind: DeviceClass = "dram";
   private now = "";
@@ -317,7 +316,7 @@ class Bank {
       { title: "PID", numeric: true, text: (row) => String(row.pid ?? "–") },
       { title: "AGE", numeric: true, text: (row) => age(row.time, this.now) },
     ]);
-    this.free = new Table<BlockMap["free"][number]>("the largest free stretches", [
+    this.free = new Table<Stretch>("the largest free stretches", [
       { title: "ADDRESS", numeric: true, text: (row) => address(row.address) },
       { title: "FREE PER BANK", numeric: true, text: (row) => bytes(row.size_bytes) },
     ]);

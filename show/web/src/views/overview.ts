@@ -1,6 +1,6 @@
 /** How full is every device, with what, and who holds it? */
 
-import type { BufferGroups, Device, History, Machine, Process } from "../api";
+import type { BufferGroups, Device, History, Machine } from "../api";
 import { StackChart, type Layer } from "../charts/stack";
 import { h, panel, setClass, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
@@ -8,6 +8,7 @@ import { deviceKey, deviceName, filled, filledL1, headroom, largestFitText, free
 import { bytes, count, counted } from "../format";
 import { barsOf, countedApart, FROM_COUNTERS, elsewhere, isReported, notAttached, sensors, upstream } from "../machine";
 import { Bar, byDram, groupTable, legend, onEach, processColumns, sumOf, sumTitle, usualGrouping } from "../parts";
+import type { ProcessRow } from "../processrow";
 import { Table } from "../table";
 import { cursor, edgesOf, firstWorthShowing, historyNeed, l1OverTime, moments, sumOver } from "../timeline";
 import { finds, type Context, type View } from "../view";
@@ -46,7 +47,7 @@ export class Overview implements View {
   private readonly cards = h("div", { class: "cards" });
   private readonly dram = new StackChart({ height: 150, small: true, whole: true });
   private readonly l1 = new StackChart({ height: 150, small: true, whole: true });
-  private readonly processes: Table<Process>;
+  private readonly processes: Table<ProcessRow>;
   private readonly processPanel: HTMLElement;
   private readonly lines;
   private readonly operations;
@@ -54,7 +55,7 @@ export class Overview implements View {
 
   constructor(private readonly context: () => Context) {
     const set = (params: Record<string, string>, view: "buffers" | "processes") => this.context().set({ view, params });
-    this.processes = new Table<Process>("processes", processColumns(), (row) => set({ find: String(row.pid ?? "") }, "processes"), 12);
+    this.processes = new Table<ProcessRow>("processes", processColumns(), (row) => set({ find: String(row.pid ?? "") }, "processes"), 12);
     this.lines = groupTable("PYTHON LINE", "line", (group) => set({ find: group.key ?? "" }, "buffers"));
     this.operations = groupTable("OPERATION", "operation", (group) => set({ find: group.key ?? "" }, "buffers"));
     this.dramPanel = panel("DRAM", this.dram.element);
@@ -128,7 +129,7 @@ export class Overview implements View {
     chart.draw({ times: edges, layers, capacity: whole.whole, moments: moments(context), at: cursor(context), summary });
   }
 
-  private drawCards(devices: Device[], machine: Machine | null | undefined): void {
+  private drawCards(devices: Device[], machine: Machine | null): void {
     while (this.made.length > devices.length) this.made.pop()?.element.remove();
     while (this.made.length < devices.length) this.addCard();
     setClass(this.cards, "many", devices.length > MANY);

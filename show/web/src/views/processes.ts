@@ -1,12 +1,13 @@
 /** Which processes use the devices, and what does each hold where? */
 
-import type { Process, ProcessDevice } from "../api";
+import type { ProcessDevice } from "../api";
 import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { incomplete } from "../figures";
 import { bytes, clock, count, counted, onDevices } from "../format";
 import { hasSizes, notAttached, remarkOf } from "../machine";
 import { byDram, dram, processColumns, Toolbar } from "../parts";
+import type { ProcessRow } from "../processrow";
 import { Table, type Column } from "../table";
 import { finds, type Context, type View } from "../view";
 import { named } from "../hidden";
@@ -37,17 +38,17 @@ const way = (param: string | undefined): Way => WAYS.find(([name]) => name === p
 export interface Group {
   job: string | null;
   value: string | null;
-  processes: Process[];
+  processes: ProcessRow[];
 }
 
-const valueOf = (process: Process, label: string): string | null =>
-  Object.entries(process.labels ?? {}).find(([name]) => name === label)?.[1] ?? null;
+const valueOf = (process: ProcessRow, label: string): string | null =>
+  Object.entries(process.labels).find(([name]) => name === label)?.[1] ?? null;
 
 /** 2 before 10, and what is not there first. */
 const inOrder = (one: string | null, other: string | null): number => (one ?? "").localeCompare(other ?? "", "en", { numeric: true });
 
 /** Processes by a label, those without it last: ranks in their order, of others the group that holds most first. */
-export function grouped(processes: Process[], label: string): Group[] {
+export function grouped(processes: ProcessRow[], label: string): Group[] {
   const groups = new Map<string, Group>();
   for (const process of processes) {
     const value = valueOf(process, label);
@@ -66,18 +67,18 @@ export function grouped(processes: Process[], label: string): Group[] {
 /** A group as it is shown, which is also what finds its processes. */
 const groupName = (job: string | null, label: string, value: string): string => `${job === null ? "" : `job ${job} `}${label} ${value}`;
 
-const rankOf = (process: Process): string | null => {
+const rankOf = (process: ProcessRow): string | null => {
   const rank = valueOf(process, "rank");
   return rank === null ? null : groupName(valueOf(process, "job"), "rank", rank);
 };
 
 /** What a process says of where it runs, in a line. */
-const labelsOf = (process: Process): string | null => {
-  const pairs = Object.entries(process.labels ?? {}).map(([name, value]) => `${name} ${value}`);
+const labelsOf = (process: ProcessRow): string | null => {
+  const pairs = Object.entries(process.labels).map(([name, value]) => `${name} ${value}`);
   return pairs.length === 0 ? null : pairs.join(", ");
 };
 
-const key = (process: Process) => process.instance ?? String(process.pid);
+const key = (process: ProcessRow) => process.instance ?? String(process.pid);
 
 export class Processes implements View {
   readonly keys: [string, string][] = [
@@ -87,7 +88,7 @@ export class Processes implements View {
   ];
   readonly words = ["charged", "peak", "held at exit", "incomplete", "anomalies", "checked"];
   readonly element: HTMLElement;
-  private readonly table: Table<Process>;
+  private readonly table: Table<ProcessRow>;
   private readonly devices = new Table<ProcessDevice>("what the process holds on each device", DEVICE_COLUMNS, (row) =>
     this.context().set({ view: "device", params: { device: String(row.id) } }),
   );
@@ -139,7 +140,7 @@ export class Processes implements View {
     const all = byDram([...snapshot.processes, ...notAttached(snapshot.machine)]);
     const shown = all.filter((each) => finds(params["find"], each.pid, each.name, each.host?.command, each.host?.user, labelsOf(each), rankOf(each)));
     const by = way(params["by"]);
-    const labelled = all.some((each) => each.labels?.["job"] !== undefined || each.labels?.["rank"] !== undefined);
+    const labelled = all.some((each) => each.labels["job"] !== undefined || each.labels["rank"] !== undefined);
     this.toolbar.element.hidden = !labelled && by === "each";
     this.toolbar.update(by, () => [choice("group", WAYS, by, (value) => this.context().set({ params: { by: value === "each" ? null : value } }))]);
     this.label = by;

@@ -1,6 +1,6 @@
 /** Which programs are compiled, how large are they, how often did they run; what is in the rings and caches? */
 
-import type { ConfigRing, Page, Prefetch, ProgramRow } from "../api";
+import type { CacheCounts, ConfigRingEntry, ConfigRingUsage, PrefetchUsage, ProgramRow, ProgramRowPage } from "../api";
 import { choice, h, panel, setText, titleOf } from "../dom";
 import type { Need } from "../documents";
 import { deviceName } from "../figures";
@@ -16,7 +16,7 @@ const PAGES = [
   ["rings", "rings and caches"],
 ] as const;
 
-type Entry = ConfigRing["entries"][number] & { of: string };
+type Entry = ConfigRingEntry & { of: string };
 
 const SORTS: Record<string, (row: ProgramRow) => number | string> = {
   name: (row) => row.name ?? "",
@@ -39,9 +39,9 @@ export class Programs implements View {
   private readonly toolbar = new Toolbar();
   private readonly table: LongTable<ProgramRow>;
   private readonly list: HTMLElement;
-  private readonly rings: Table<ConfigRing>;
+  private readonly rings: Table<ConfigRingUsage>;
   private readonly entries: Table<Entry>;
-  private readonly caches: Table<Prefetch>;
+  private readonly caches: Table<PrefetchUsage>;
   private readonly counts = h("p", { class: "facts" });
   private readonly ringPanel: HTMLElement;
   private now = "";
@@ -67,7 +67,7 @@ export class Programs implements View {
       { sort: (column) => this.sort(column) },
     );
     this.list = panel("Programs", this.table.element);
-    this.rings = new Table<ConfigRing>("config rings", [
+    this.rings = new Table<ConfigRingUsage>("config rings", [
       { title: "CONFIG RING OF", numeric: true, text: (row) => `pid ${row.pid ?? "–"}` },
       { title: "CORES", text: (row) => row.core_type },
       { title: "MESH", numeric: true, text: (row) => String(row.mesh ?? "–") },
@@ -86,7 +86,7 @@ export class Programs implements View {
       { title: "PROGRAM", numeric: true, text: (row) => String(row.program ?? "–") },
       { title: "RING OF", grows: true, text: (row) => row.of },
     ], undefined, 60);
-    this.caches = new Table<Prefetch>("prefetcher caches", [
+    this.caches = new Table<PrefetchUsage>("prefetcher caches", [
       { title: "PREFETCHER CACHE OF", numeric: true, text: (row) => `pid ${row.pid ?? "–"}` },
       { title: "MESH", numeric: true, text: (row) => String(row.mesh ?? "–") },
       { title: "USED", numeric: true, text: (row) => bytes(row.used_bytes) },
@@ -118,7 +118,7 @@ export class Programs implements View {
     this.list.hidden = shown !== "programs";
     this.ringPanel.hidden = shown !== "rings";
     if (shown === "rings") return this.drawRings(context);
-    const rows = documents.get<Page<ProgramRow>>("programs");
+    const rows = documents.get<ProgramRowPage>("programs");
     if (!rows) return;
     const sorted = sort(params["sort"]);
     const found = rows.rows.filter((row) => finds(params["find"], row.name, row.pid, row.program, ...(row.python ?? [])));
@@ -149,13 +149,13 @@ export class Programs implements View {
     const device = chosenDevice(context);
     if (!device) return;
     const { caches } = device;
-    const rate = (hits: string, misses: string) => percent(permille(caches[hits] ?? 0, (caches[hits] ?? 0) + (caches[misses] ?? 0)));
+    const rate = (hits: keyof CacheCounts, misses: keyof CacheCounts) => percent(permille(caches[hits] ?? 0, (caches[hits] ?? 0) + (caches[misses] ?? 0)));
     const facts = [
       counted(device.dispatches, "run"),
       `program cache ${rate("program_cache_hits", "program_cache_misses")} hits`,
       `JIT cache ${rate("jit_disk_hits", "jit_disk_misses")} hits`,
-      `binaries reused ${count(caches["binary_reuses"])}`,
-      `prefetch hits ${count(caches["prefetch_hits"])}`,
+      `binaries reused ${count(caches.binary_reuses)}`,
+      `prefetch hits ${count(caches.prefetch_hits)}`,
     ];
     setText(this.counts, facts.join(" · "));
     this.caches.update(device.prefetch, "no prefetcher cache is reported");

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { BufferGroups, BufferRow, Failures, L1Map, Page as Rows, PeakContents, ProgramRow, Snapshot } from "../../src/api";
+import type { BufferGroups, BufferRowPage, Failures, L1Map, PeakContents, ProgramRowPage, Snapshot } from "../../src/api";
 import { deviceName, filled, filledL1, fragmented, largestFitText, free, share, used } from "../../src/figures";
 import { address, bytes, counted, percent, permille } from "../../src/format";
 import { Demo, get, launch, MORE, MOST_TASK_MILLIS, Program, remove, run, scenario, SOAK_MINUTES, Tab, tasks, temporary, until, VIEWS } from "./harness";
@@ -154,7 +154,7 @@ describe("of a state that stays as it is", () => {
   test("programs: sizes and runs, rings and caches", async () => {
     const tab = await open(demo.url);
     await tab.go("#/programs");
-    const programs = await demo.get<Rows<ProgramRow>>("/api/v1/programs");
+    const programs = await demo.get<ProgramRowPage>("/api/v1/programs");
     await tab.sees("h2", counted(programs.rows.length, "program"));
     const most = programs.rows.reduce((one, other) => (other.dispatches > one.dispatches ? other : one));
     await tab.sees(".long .line", `${most.name}`);
@@ -166,7 +166,7 @@ describe("of a state that stays as it is", () => {
   test("buffers: every one, found, sorted, in groups, by what called for it", async () => {
     const tab = await open(demo.url);
     await tab.go("#/buffers");
-    const all = await demo.get<Rows<BufferRow>>("/api/v1/buffers?sort=size&descending=true");
+    const all = await demo.get<BufferRowPage>("/api/v1/buffers?sort=size&descending=true");
     await tab.sees("h2", `${counted(all.matched!, "buffer")}, ${bytes(all.matched_bytes)} on each device`);
     const first = tab.page.locator(".long .line").first();
     const shown = all.rows[0]!;
@@ -489,7 +489,7 @@ test("32 devices and 100,000 live buffers: no long task, and few elements", asyn
     await tab.page.locator("[role=grid]").focus();
     await tab.page.keyboard.press("End");
     await until("the last row", async () => (await tab.page.locator('[aria-rowindex="100001"]').count()) === 1);
-    const last = await get<Rows<BufferRow>>(`${demo.url}/api/v1/buffers?sort=size&descending=true&offset=99999&limit=1`);
+    const last = await get<BufferRowPage>(`${demo.url}/api/v1/buffers?sort=size&descending=true&offset=99999&limit=1`);
     await tab.sees('[aria-rowindex="100001"]', address(last.rows[0]!.address));
   } finally {
     await closeTabs().finally(() => demo.stop());

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { WORDS } from "virtual:glossary";
 import { describe, expect, test } from "vitest";
-import type { BufferRow, ClassUsage, Device, DeviceHistory, Explanation, History, Leaks, Process, Recording, Rectangle, Snapshot, Timeline } from "../../src/api";
+import type { BufferRow, BufferRowPage, CbUsage, ClassUsage, Device, DeviceHistory, DeviceUser, Explanation, History, KernelUsage, Leaks, Machine, Process, Recording, Rectangle, Snapshot, Telemetry, Timeline, Upstream, UpstreamBytes, UsedDevice } from "../../src/api";
 import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
 import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
@@ -15,6 +15,7 @@ import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
 import { HIDDEN, learnHidden, named, namedOfAll } from "../../src/hidden";
 import { processColumns, sumTitle } from "../../src/parts";
+import type { ProcessRow } from "../../src/processrow";
 import { harmless, shortLine, userFrame } from "../../src/text";
 import { grouped } from "../../src/views/processes";
 import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/timeline";
@@ -116,10 +117,12 @@ function usage(change: Partial<ClassUsage> = {}): ClassUsage {
     requested_bytes: 0,
     charged_bytes: 6 * 2 ** 30,
     union_bytes: 6 * 2 ** 30,
+    overlap_bytes: 0,
     peak_bytes: 6 * 2 ** 30,
     peak_time: null,
     buffers: 1,
     largest_free_bytes_per_bank: 2 ** 29,
+    capacity_is_current: true,
     physical_bytes: null,
     reserved_bytes: null,
     occupied_bytes: null,
@@ -293,9 +296,9 @@ describe("requests and state", () => {
     expect(windowOf(timeline, {})).toEqual(timeline);
     const row = (id: string, charged: number, address: number, operation: string) =>
       ({ id, charged_bytes: charged, address, operation, python: null, pid: 7, class: "dram", device_ids: [0], time: null }) as unknown as BufferRow;
-    const all = { rows: [row("0x1", 5, 100, "a"), row("0x2", 9, 200, "b"), row("0x3", 7, 300, "a")], next: null, matched: null, matched_bytes: null };
+    const all: BufferRowPage = { schema: 1, rows: [row("0x1", 5, 100, "a"), row("0x2", 9, 200, "b"), row("0x3", 7, 300, "a")], next: null, matched: null, matched_bytes: null };
     const source = new EmbeddedSource({ instants: [time(0)], contents: [all], documents: { [`/api/v1/buffers?at=${encodeURIComponent(time(0))}`]: 0 } });
-    const found = await source.get<typeof all>("/api/v1/buffers", { sort: "size", descending: true, limit: 1, offset: 1, at: time(2) });
+    const found = await source.get<BufferRowPage>("/api/v1/buffers", { sort: "size", descending: true, limit: 1, offset: 1, at: time(2) });
     expect([found.rows.map((each) => each.id), found.matched, found.matched_bytes]).toEqual([["0x3"], 3, 21]);
     expect(pageOf(all, { find: "0xc8" }).rows.map((each) => each.id)).toEqual(["0x2"]);
     expect(pageOf(all, { find: "A" }).matched).toBe(2);
@@ -400,7 +403,7 @@ describe("pictures", () => {
 });
 
 describe("processes by what they say of where they run", () => {
-  const process = (pid: number, dram_bytes: number, labels?: Record<string, string>) =>
+  const process = (pid: number, dram_bytes: number, labels: Record<string, string> = {}) =>
     ({ pid, labels, devices: [{ dram_bytes }] }) as unknown as Process;
 
   test("groups come by what they hold, and those without the label last", () => {
@@ -424,10 +427,19 @@ describe("processes by what they say of where they run", () => {
 describe("what the machine says by itself", () => {
   const sizes = { dram: 8 * 2 ** 20, l1: 0, l1_small: 0, trace: 0, cb: 64 };
   const nothing = { dram: 0, l1: 0, l1_small: 0, trace: 0, cb: 0 };
+  const counters = (rest: Partial<Upstream>): Upstream => ({
+    source: "shm", id: "0x7", matched_by: null, owner: null, version: null, error: null, updated: null, bytes: null,
+    left_behind: nothing, not_attached: null, difference: null, difference_text: null, doubts: [], ...rest,
+  });
+  const used = (id: number, upstream: UpstreamBytes | null): UsedDevice => ({ id, unique_id: null, scope: null, descriptors: null, upstream, difference: null });
+  const userOf = (rest: Partial<DeviceUser>): DeviceUser => ({
+    pid: 41, name: "python", names_hidden: false, uid: null, state: "alive", attached: false, devices: [], unmatched: [], difference_text: null, ...rest,
+  });
+  const machineOf = (rest: Partial<Machine>): Machine => ({ time: "", processes: [], unmatched: [], upstream_limits: [], errors: [], ...rest });
   const device = (rest: Partial<Device>) => ({ id: 0, unique_id: "0x7", ...rest }) as Device;
 
   test("values of the driver have units, and none is made up", () => {
-    const values = { ai_clock_mhz: 1000, temperature_millidegrees: 45_312, power_microwatts: 17e6, fan_rpm: null, link_speed: null, link_width: null, unread: {} };
+    const values = { ai_clock_mhz: 1000, temperature_millidegrees: 45_312, power_microwatts: 17e6, fan_rpm: null, link_speed: null, link_width: null, unread: {} } as Telemetry;
     expect(sensors(values)).toEqual(["45.3 °C", "17.0 W", "1000 MHz"]);
     expect(sensors({ ...values, power_microwatts: null })).toEqual(["45.3 °C", "1000 MHz"]);
     expect(sensors(null)).toEqual([]);
@@ -440,42 +452,41 @@ describe("what the machine says by itself", () => {
   });
 
   test("counters are marked by their source, and an unknown version is no zero", () => {
-    const found = { id: "0x7", error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    const found = counters({ not_attached: sizes });
     expect(upstream(device({ upstream: found }))).toEqual(["not attached: DRAM 8.0 MiB, CBs 64 B (from TT-Metal's counters)"]);
-    const unknown = { id: "0x7", error: "version 9 is not known", not_attached: null, left_behind: null, difference_text: null };
+    const unknown = counters({ error: "version 9 is not known", left_behind: null });
     expect(upstream(device({ upstream: unknown }))).toEqual(["TT-Metal's counters: version 9 is not known"]);
   });
 
   test("processes that do not report are listed, those that do are not listed twice", () => {
-    const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: sizes }] };
-    const machine = { errors: [], unmatched: [], processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] };
+    const user = userOf({ devices: [used(1, sizes)] });
+    const machine = machineOf({ processes: [user, { ...user, pid: 42, attached: true }, { ...user, pid: 43, state: "dead" }] });
     const rows = notAttached(machine);
     expect(rows.map((row) => [row.pid, stateOf(row), row.devices[0]?.dram_bytes])).toEqual([[41, "not attached", 8 * 2 ** 20]]);
     expect(notAttached(undefined)).toEqual([]);
   });
 
   test("sizes that nobody counts are not known, and it is said why", () => {
-    const user = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 1, upstream: null }] };
-    const of = (devices: (typeof user)["devices"]) => notAttached({ errors: [], unmatched: [], processes: [{ ...user, devices }] })[0] as Process;
-    const counted = notAttached({ errors: [], unmatched: [], processes: [{ ...user, devices: [{ id: 1, upstream: sizes }] }] })[0] as Process;
-    expect([hasSizes(counted), hasSizes(of(user.devices)), hasSizes(of([]))]).toEqual([true, false, false]);
+    const of = (...devices: UsedDevice[]) => notAttached(machineOf({ processes: [userOf({ devices })] }))[0] as ProcessRow;
+    const [counted, open, unlisted] = [of(used(1, sizes)), of(used(1, null)), of()];
+    expect([counted, open, unlisted].map(hasSizes)).toEqual([true, false, false]);
     expect(remarkOf(counted)).toBe("not attached: sizes from TT-Metal's counters, as requested");
-    expect(remarkOf(of(user.devices))).toBe("not attached: it has a device open, what it holds is not known");
-    expect(remarkOf(of([]))).toBe("not attached: it uses a chip that is none of the devices here");
-    const cells = (process: Process) => processColumns().filter(({ title }) => ["DEVICES", "DRAM", "ON FULLEST"].includes(title)).map((column) => column.text(process));
+    expect(remarkOf(open)).toBe("not attached: it has a device open, what it holds is not known");
+    expect(remarkOf(unlisted)).toBe("not attached: it uses a chip that is none of the devices here");
+    const cells = (process: ProcessRow) => processColumns().filter(({ title }) => ["DEVICES", "DRAM", "ON FULLEST"].includes(title)).map((column) => column.text(process));
     expect(cells(counted)).toEqual(["1", "8.0 MiB", "8.0 MiB"]);
-    expect(cells(of([]))).toEqual(["–", "–", "–"]);
+    expect(cells(unlisted)).toEqual(["–", "–", "–"]);
   });
 
   test("bars are of the counters only where nothing attached has anything", () => {
     const usage = (charged: number) => ({ charged_bytes: charged, union_bytes: null, capacity_bytes: 16 * 2 ** 20, peak_bytes: 0, occupied_bytes: null, physical_bytes: null }) as ClassUsage;
-    const found = { id: "0x7", error: null, not_attached: sizes, left_behind: nothing, difference_text: null };
+    const found = counters({ not_attached: sizes });
     const apart = { registered_bytes: 0, resident_bytes: null, count: 0 };
-    const with_ = (charged: number) => device({ dram: usage(charged), l1: usage(0), l1_small: usage(0), trace: usage(0), system: usage(0), cb: apart, kernel: apart, upstream: found });
+    const [cb, kernel] = [apart as CbUsage, apart as KernelUsage];
+    const with_ = (charged: number) => device({ dram: usage(charged), l1: usage(0), l1_small: usage(0), trace: usage(0), system: usage(0), cb, kernel, upstream: found });
     expect([barsOf(with_(0)).dram.used, barsOf(with_(0)).remark]).toEqual([8 * 2 ** 20, "from TT-Metal's counters, as requested"]);
     expect([barsOf(with_(1024)).dram.used, barsOf(with_(1024)).remark]).toEqual([1024, null]);
-    const opener = { pid: 41, name: "python", names_hidden: false, state: "alive", attached: false, devices: [{ id: 0, upstream: null }] };
-    const open = { errors: [], unmatched: [], processes: [opener] };
+    const open = machineOf({ processes: [userOf({ devices: [used(0, null)] })] });
     const { remark, isKnown } = barsOf({ ...with_(0), upstream: null, source: null }, open);
     expect(isKnown).toBe(false);
     expect(remark).toBe("in use by what is not attached: what it holds is not known");
@@ -486,14 +497,14 @@ describe("what the machine says by itself", () => {
     expect([isReported(device({ source: null, names })), isReported(device({ source: "attached", names }))]).toEqual([false, true]);
     // Whoever had it before: what it has now is not known. One that is counted has nothing.
     expect(barsOf({ ...with_(0), upstream: null, source: "attached" }, open).isKnown).toBe(false);
-    const counted = { ...opener, devices: [{ id: 0, upstream: nothing }] };
+    const counted = userOf({ devices: [used(0, nothing)] });
     expect(barsOf({ ...with_(0), upstream: null, source: null, names }, { ...open, processes: [counted] }).isKnown).toBe(true);
   });
 
   test("counters of other chips are said where somebody has something there", () => {
-    const other = (id: string, held: typeof sizes) => ({ id, error: null, not_attached: held, left_behind: nothing, difference_text: null });
-    const said = (...unmatched: ReturnType<typeof other>[]) => elsewhere({ errors: [], processes: [], unmatched });
-    expect([elsewhere(undefined), said(other("0xbeef", nothing))]).toEqual([null, null]);
+    const other = (id: string, not_attached: UpstreamBytes) => counters({ id, not_attached });
+    const said = (...unmatched: Upstream[]) => elsewhere(machineOf({ unmatched }));
+    expect([elsewhere(null), said(other("0xbeef", nothing))]).toEqual([null, null]);
     expect(said(other("0xbeef", sizes))).toBe("TT-Metal counts 8.0 MiB on another chip (0xbeef)");
     expect(said(other("0x1", sizes), other("0x2", sizes))).toBe("TT-Metal counts 16.0 MiB on 2 other chips");
   });

@@ -1,34 +1,5 @@
-import { readFileSync, rmSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { rmSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
-
-const GLOSSARY = fileURLToPath(new URL("../tui/src/glossary.rs", import.meta.url));
-
-/** The words of the terminal view: one glossary for both, `import { WORDS } from "virtual:glossary"`. */
-export function glossary(): Plugin {
-  const id = "\0virtual:glossary";
-  return {
-    name: "glossary",
-    resolveId: (name) => (name === "virtual:glossary" ? id : null),
-    load(name) {
-      if (name !== id) return null;
-      this.addWatchFile(GLOSSARY);
-      return `export const WORDS = ${JSON.stringify(words(readFileSync(GLOSSARY, "utf8")))};`;
-    },
-  };
-}
-
-/** The rows of `words! { … }`: a term and its meaning. */
-function words(source: string): [string, string][] {
-  const table = source.slice(source.indexOf("\nwords! {"), source.indexOf("\n#[cfg(test)]"));
-  const rows = table.matchAll(/^ {4}\w+ "([^"]+)"\s+"((?:[^"\\]|\\\s*\n)*)"/gm);
-  const found = [...rows].map(([, term, meaning]): [string, string] => [
-    term ?? "",
-    (meaning ?? "").replace(/\\\s*\n\s*/g, ""),
-  ]);
-  if (found.length < 20) throw new Error(`${GLOSSARY} has ${found.length} words: its form has changed`);
-  return found;
-}
 
 /** Old files go; the .gitignore, which keeps the folder there, stays. */
 function emptyDist(): Plugin {
@@ -45,7 +16,7 @@ function emptyDist(): Plugin {
 
 export default defineConfig({
   base: "./",
-  plugins: [glossary(), emptyDist()],
+  plugins: [emptyDist()],
   build: {
     outDir: "dist",
     emptyOutDir: false,

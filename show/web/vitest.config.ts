@@ -1,9 +1,7 @@
 import { defineConfig } from "vitest/config";
 import { Failures } from "./tests/failures.ts";
-import { glossary } from "./vite.config.ts";
 
 export default defineConfig({
-  plugins: [glossary()],
   test: {
     include: ["tests/**/*.test.ts"],
     // One browser and one server at a time.

@@ -21,13 +21,12 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// What the page is built of, besides what is installed: files and folders.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 5] = [
     "src",
     "index.html",
     "package-lock.json",
     "tsconfig.json",
     "vite.config.ts",
-    "../tui/src/glossary.rs",
 ];
 
 /// Installs what the page is built with, exactly as locked, and builds it, unless what is there was built of the same:

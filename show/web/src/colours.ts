@@ -1,21 +1,12 @@
 /** One colour per kind, the same as in the terminal view; and colours for whatever else is stacked. */
 
 import type { SegmentKind } from "./api";
+import words from "./words.json";
 
 export type Kind = "dram" | "l1" | "l1_small" | "trace" | "system" | "cb" | "reserved" | "kernel" | "free";
 
 /** What a kind is called on every screen. */
-export const KIND_LABEL: Record<Kind, string> = {
-  dram: "DRAM",
-  l1: "L1 buffers",
-  l1_small: "L1_SMALL",
-  trace: "TRACE",
-  system: "SYSTEM",
-  cb: "CBs",
-  reserved: "reserved",
-  kernel: "config ring",
-  free: "free",
-};
+export const KIND_LABEL: Record<Kind, string> = { ...words.kinds, kernel: "config ring" };
 
 /** The kind of a segment of L1. */
 export const SEGMENT_KIND: Record<SegmentKind, Kind> = {
@@ -27,7 +18,7 @@ export const SEGMENT_KIND: Record<SegmentKind, Kind> = {
   free: "free",
 };
 
-/** The value of a colour of style.css as it is now, for canvases. */
+/** The value of a colour of colours.css or style.css as it is now, for canvases. */
 export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

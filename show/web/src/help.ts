@@ -1,8 +1,8 @@
 /** `?`: the keys of a view, and a definition of every term that it uses. */
 
-import { WORDS } from "virtual:glossary";
 import { h, replace } from "./dom";
 import type { View } from "./view";
+import words from "./words.json";
 
 const EVERYWHERE: [string, string][] = [
   ["1-9", "view"],
@@ -25,9 +25,9 @@ export class Help {
 
   show(view: View, title: string): void {
     const keys = (list: [string, string][]) => h("dl", { class: "keys" }, ...list.flatMap(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)]));
-    const used = WORDS.filter(([term]) => view.words.includes(term));
-    const others = WORDS.filter(([term]) => !view.words.includes(term));
-    const words = (list: [string, string][]) => h("dl", null, ...list.flatMap(([term, meaning]) => [h("dt", null, term), h("dd", null, meaning)]));
+    const used = words.glossary.filter(({ term }) => view.words.includes(term));
+    const others = words.glossary.filter(({ term }) => !view.words.includes(term));
+    const meanings = (list: typeof used) => h("dl", null, ...list.flatMap(({ term, meaning }) => [h("dt", null, term), h("dd", null, meaning)]));
     const close = h("button", { type: "button", class: "close", onclick: () => this.element.close() }, "close");
     replace(
       this.element,
@@ -35,8 +35,8 @@ export class Help {
       h("h2", null, title),
       h("h3", null, "Keys of this view"), keys(view.keys),
       h("h3", null, "Keys everywhere"), keys(EVERYWHERE),
-      h("h3", null, "Words of this view"), words(used),
-      h("h3", null, "Other words"), words(others),
+      h("h3", null, "Words of this view"), meanings(used),
+      h("h3", null, "Other words"), meanings(others),
     );
     this.element.showModal();
   }

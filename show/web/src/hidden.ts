@@ -1,9 +1,10 @@
 /** Names that only their user may see: said, and not taken for unknown ones. */
 
 import type { Mark, Snapshot } from "./api";
+import words from "./words.json";
 
-/** As in show/tui/src/labels.rs. */
-export const HIDDEN = "hidden: another user's";
+/** In the place of a name that only its user may see. */
+export const HIDDEN = words.hidden;
 
 let pids = new Set<number | null>();
 let processes = 0;

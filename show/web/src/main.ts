@@ -1,6 +1,7 @@
 import { App } from "./app";
 import { embedded } from "./embedded";
 import { HttpSource } from "./source";
+import "./colours.css";
 import "./style.css";
 
 void (async () => {

@@ -1,6 +1,7 @@
 //! For tests: worlds to draw, and screens to compare.
 
 mod leaks;
+mod page;
 pub(crate) mod pty;
 pub(crate) mod screen;
 pub(crate) mod world;

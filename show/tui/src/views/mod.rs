@@ -10,7 +10,7 @@ pub(crate) mod failures;
 pub(crate) mod help;
 pub(crate) mod l1map;
 pub(crate) mod leaks;
-mod naming;
+pub(crate) mod naming;
 pub(crate) mod notice;
 pub(crate) mod overview;
 pub(crate) mod problems;

@@ -50,7 +50,7 @@ pub(super) fn percent_of(used: impl Into<Option<u64>>, whole: Option<u64>, theme
     percent(share, theme.unknown()).trim_start().to_owned()
 }
 
-pub(super) const fn part_name(ink: Ink) -> &'static str {
+pub(crate) const fn part_name(ink: Ink) -> &'static str {
     match ink {
         Ink::Reserved => "reserved",
         Ink::Storage => "CBs",

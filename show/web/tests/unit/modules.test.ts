@@ -1,11 +1,9 @@
 import { readFileSync } from "node:fs";
-import { WORDS } from "virtual:glossary";
 import { describe, expect, test } from "vitest";
 import type { BufferRow, BufferRowPage, CbUsage, ClassUsage, Device, DeviceHistory, DeviceUser, Explanation, History, KernelUsage, Leaks, Machine, Process, Recording, Rectangle, Snapshot, Telemetry, Timeline, Upstream, UpstreamBytes, UsedDevice } from "../../src/api";
 import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
 import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
-import { KIND_LABEL } from "../../src/colours";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, fineAge, ids, lasted, percent, permille } from "../../src/format";
 import { barsOf, besides, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
@@ -20,6 +18,7 @@ import { harmless, shortLine, userFrame } from "../../src/text";
 import { grouped } from "../../src/views/processes";
 import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/timeline";
 import type { Context } from "../../src/view";
+import vocabulary from "../../src/words.json";
 
 const rust = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
 
@@ -56,16 +55,7 @@ describe("figures read as in the terminal view", () => {
     expect(clock("2026-11-15T08:25:03.201Z", "2026-11-16T00:00:00Z", true)).toBe("2026-11-15 08:25:03.201");
   });
 
-  test("labels are those of the terminal view", () => {
-    const naming = rust("show/tui/src/views/naming.rs");
-    const inks = { Dram: "dram", L1: "l1", L1Small: "l1_small", Storage: "cb", Reserved: "reserved", Free: "free" } as const;
-    for (const [ink, kind] of Object.entries(inks)) {
-      expect(new RegExp(`Ink::${ink} => "([^"]+)"`).exec(naming)?.[1], ink).toBe(KIND_LABEL[kind]);
-    }
-  });
-
-  test("names that are hidden say so in the words of the terminal view", () => {
-    expect(rust("show/tui/src/labels.rs")).toContain(`pub const HIDDEN: &str = "${HIDDEN}";`);
+  test("names that are hidden say so", () => {
     const process = (pid: number, names_hidden: boolean) => ({ pid, names_hidden }) as Process;
     learnHidden({ processes: [process(1, true), process(2, false)] } as unknown as Snapshot);
     expect([named(null, 1), named("", 1), named("python", 1), named(null, 2)]).toEqual([HIDDEN, HIDDEN, "python", "–"]);
@@ -76,36 +66,13 @@ describe("figures read as in the terminal view", () => {
     expect(namedOfAll(null, "not known")).toBe("not known");
   });
 
-  test("one glossary for terminal and page", () => {
-    expect(WORDS.length).toBeGreaterThan(25);
-    const terms = WORDS.map(([term]) => term);
-    expect(new Set(terms).size).toBe(terms.length);
-    for (const [, meaning] of WORDS) expect(meaning).not.toMatch(/\\|\n| {2}/);
-    expect(terms).toContain("CB headroom");
-  });
-
   test("every word that a view explains is in the glossary", () => {
-    const terms = WORDS.map(([term]) => term);
+    const terms = vocabulary.glossary.map(({ term }) => term);
     for (const view of ["overview", "processes", "device", "map", "programs", "buffers", "events", "leaks", "failures"]) {
       const source = readFileSync(new URL(`../../src/views/${view}.ts`, import.meta.url), "utf8");
       const words = [...(/words = \[([^\]]*)\]/.exec(source)?.[1] ?? "").matchAll(/"([^"]+)"/g)].map(([, word]) => word);
       expect(words.length, view).toBeGreaterThan(0);
       for (const word of words) expect(terms, view).toContain(word);
-    }
-  });
-
-  test("colours of kinds are those of the terminal view", () => {
-    const theme = rust("show/tui/src/theme.rs");
-    const style = readFileSync(new URL("../../src/style.css", import.meta.url), "utf8");
-    const [light, dark] = style.split(':root[data-theme="dark"]') as [string, string];
-    const inks = { Warning: "warning", Danger: "danger", Reserved: "reserved", Kernel: "kernel", Storage: "cb", L1: "l1", L1Small: "l1_small", Dram: "dram", Trace: "trace" };
-    for (const [functionName, css] of [["on_light", light], ["on_dark", dark]] as const) {
-      const table = theme.slice(theme.indexOf(`fn ${functionName}`)).split("\n}\n")[0] ?? "";
-      for (const [ink, name] of Object.entries(inks)) {
-        const found = new RegExp(`Ink::${ink} => \\([^(]*\\((\\d+, \\d+, \\d+)\\)\\)`).exec(table)?.[1];
-        expect(found, ink).toBeDefined();
-        expect(css, `${functionName} ${name}`).toContain(`--${name}: rgb(${found});`);
-      }
     }
   });
 });

@@ -1,3 +1,0 @@
-declare module "virtual:glossary" {
-  export const WORDS: [term: string, meaning: string][];
-}

@@ -34,6 +34,8 @@ mod search;
 mod size_text;
 mod snapshot;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod text_form;
 mod timestamp;
 mod vocabulary;

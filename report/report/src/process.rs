@@ -86,6 +86,42 @@ pub struct HostProcess {
     pub rss_bytes: Option<u64>,
 }
 
+/// Reasons of incompleteness in words, of one and of several.
+pub(crate) const REASONS: [(&str, &str, &str); 8] = [
+    ("events_lost", "event lost", "events lost"),
+    (
+        "limit_reached",
+        "entry beyond what a process may have",
+        "entries beyond what a process may have",
+    ),
+    (
+        "devices_refused",
+        "report of a device refused: its share of the devices is used up",
+        "reports of devices refused: its share of the devices is used up",
+    ),
+    (
+        "messages_dropped",
+        "message dropped: its share of the clients is used up",
+        "messages dropped: its share of the clients is used up",
+    ),
+    (
+        "connections_refused",
+        "connection refused: its share of the clients is used up",
+        "connections refused: its share of the clients is used up",
+    ),
+    (
+        "resyncs_refused",
+        "state refused: its share of the memory is used up",
+        "states refused: its share of the memory is used up",
+    ),
+    (
+        "frames_refused",
+        "frame refused: its share of the memory is used up",
+        "frames refused: its share of the memory is used up",
+    ),
+    ("stalled", "message broken off", "messages broken off"),
+];
+
 /// A reason why the figures of a process may not be all that it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IncompleteReason {
@@ -104,38 +140,11 @@ impl IncompleteReason {
     #[must_use]
     pub fn text(&self) -> String {
         let count = self.count;
-        let (one, many) = match self.reason.as_str() {
-            "events_lost" => ("event lost", "events lost"),
-            "limit_reached" => (
-                "entry beyond what a process may have",
-                "entries beyond what a process may have",
-            ),
-            "devices_refused" => (
-                "report of a device refused: its share of the devices is used up",
-                "reports of devices refused: its share of the devices is used up",
-            ),
-            "messages_dropped" => (
-                "message dropped: its share of the clients is used up",
-                "messages dropped: its share of the clients is used up",
-            ),
-            "connections_refused" => (
-                "connection refused: its share of the clients is used up",
-                "connections refused: its share of the clients is used up",
-            ),
-            "resyncs_refused" => (
-                "state refused: its share of the memory is used up",
-                "states refused: its share of the memory is used up",
-            ),
-            "frames_refused" => (
-                "frame refused: its share of the memory is used up",
-                "frames refused: its share of the memory is used up",
-            ),
-            "stalled" => ("message broken off", "messages broken off"),
-            other => {
-                // One that has no words here is a newer server's.
-                let detail = self.detail.clone();
-                return detail.unwrap_or_else(|| format!("{other} ({count})"));
-            }
+        let words = REASONS.iter().find(|(reason, ..)| *reason == self.reason);
+        let Some((_reason, one, many)) = words else {
+            // One that has no words here is a newer server's.
+            let detail = self.detail.clone();
+            return detail.unwrap_or_else(|| format!("{} ({count})", self.reason));
         };
         format!("{count} {}", if count == 1 { one } else { many })
     }

@@ -1,7 +1,7 @@
 //! Frames of Python stacks, each as `file:line function`.
 
 /// Parts of the paths of code that is not the user's. The Python package has the same rule.
-const OTHERS: [&str; 10] = [
+pub(crate) const OTHERS: [&str; 10] = [
     "/site-packages/",
     "/dist-packages/",
     "/lib/python3",
@@ -15,7 +15,7 @@ const OTHERS: [&str; 10] = [
 ];
 
 /// What Python calls a file that was typed in or given as an argument.
-const TYPED: [&str; 4] = ["<string>", "<stdin>", "<input>", "<ipython-input"];
+pub(crate) const TYPED: [&str; 4] = ["<string>", "<stdin>", "<input>", "<ipython-input"];
 
 /// What Python calls a comprehension, which was a function of its own before 3.12.
 const INLINE: [&str; 4] = ["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];

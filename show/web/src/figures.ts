@@ -4,6 +4,7 @@ import type { ClassUsage, Device, MemoryClass, ProcessDevice, Setting, Snapshot 
 import type { Kind } from "./colours";
 import { bytes, duration, percent, permille } from "./format";
 import type { ProcessRow } from "./processrow";
+import rules from "./rules.json";
 
 export const NARROW_HEADROOM = 16 * 1024;
 export const NEARLY_FULL = 950;
@@ -96,31 +97,8 @@ export function checked(verified: boolean | null): string {
   return verified ? "equal to the allocator" : "DIFFERS from the allocator";
 }
 
-const REASONS: Record<string, [string, string]> = {
-  events_lost: ["event lost", "events lost"],
-  limit_reached: ["entry beyond what a process may have", "entries beyond what a process may have"],
-  devices_refused: [
-    "report of a device refused: its share of the devices is used up",
-    "reports of devices refused: its share of the devices is used up",
-  ],
-  messages_dropped: [
-    "message dropped: its share of the clients is used up",
-    "messages dropped: its share of the clients is used up",
-  ],
-  connections_refused: [
-    "connection refused: its share of the clients is used up",
-    "connections refused: its share of the clients is used up",
-  ],
-  resyncs_refused: [
-    "state refused: its share of the memory is used up",
-    "states refused: its share of the memory is used up",
-  ],
-  frames_refused: [
-    "frame refused: its share of the memory is used up",
-    "frames refused: its share of the memory is used up",
-  ],
-  stalled: ["message broken off", "messages broken off"],
-};
+/** Reasons in words, of one and of several. */
+const REASONS: Record<string, string[]> = rules.incomplete;
 
 /** Why the figures of a process cannot be trusted; null if they can. */
 export function incomplete(process: ProcessRow): string | null {

@@ -1,17 +1,19 @@
 /** Texts of other people's programs, made harmless before anybody reads them. */
 
-// As in report/report/src/deceptive.rs: what would end a line, hide, or reorder text around it.
-const DECEPTIVE =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+import rules from "./rules.json";
+
+const escaped = (character: number | undefined) => `\\u{${(character ?? 0).toString(16)}}`;
+
+/** Characters that would end a line, hide, or reorder text around them. */
+const DECEPTIVE = new RegExp(`[${rules.deceptive.map(([first, last]) => `${escaped(first)}-${escaped(last)}`).join("")}]`, "gu");
 
 export function harmless(text: string): string {
   return text.replace(DECEPTIVE, "\ufffd");
 }
 
-const OTHERS = ["/site-packages/", "/dist-packages/", "/lib/python3", "ttnn/ttnn/"];
-const TYPED = ["<string>", "<stdin>", "<input>", "<ipython-input"];
+const { others: OTHERS, typed: TYPED } = rules.python;
 
-/** Whether a frame of Python is the user's own code; the rule is that of report/report/src/python.rs. */
+/** Whether a frame of Python is the user's own code, as `is_users_code` of report/report/src/python.rs decides. */
 export function isUsersCode(frame: string): boolean {
   const isMade = /^[<…]/.test(frame) && !TYPED.some((typed) => frame.startsWith(typed));
   return !isMade && !OTHERS.some((part) => frame.includes(part));

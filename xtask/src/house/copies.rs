@@ -24,7 +24,11 @@ const INCOMPLETE: &str = "reasons of incompleteness in words";
 const JUDGEMENTS: &[Pattern] = &[
     (USERS_FRAME, "rs", r#""/site-packages/""#),
     (USERS_FRAME, "py", r#""/site-packages/""#),
-    (USERS_FRAME, "ts", r#""/site-packages/""#),
+    (
+        USERS_FRAME,
+        "ts",
+        "OTHERS.some((part) => frame.includes(part))",
+    ),
     (GROWING, "rs", "{name} grows: {"),
     (GROWING, "ts", "${who} grows: ${"),
     (GREW, "rs", " grew until {until}: "),

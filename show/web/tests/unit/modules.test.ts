@@ -20,8 +20,6 @@ import { edgesOf, historyNeed, l1OverTime, lastKnown, ofFree } from "../../src/t
 import type { Context } from "../../src/view";
 import vocabulary from "../../src/words.json";
 
-const rust = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
-
 describe("figures read as in the terminal view", () => {
   test("sizes round to one decimal and never to 1024", () => {
     const expected: [number, string][] = [
@@ -197,11 +195,7 @@ describe("what follows from figures", () => {
 
 describe("texts of others", () => {
   test("what deceives is replaced, as the server's rule says", () => {
-    // Every range of report/report/src/deceptive.rs.
-    const source = rust("report/report/src/deceptive.rs");
-    const escapes = [...(source.split("#[must_use]")[1] ?? "").matchAll(/\\u\{([0-9a-f]+)\}/g)].map(([, code]) => String.fromCodePoint(parseInt(code ?? "", 16)));
-    expect(escapes.length).toBeGreaterThan(10);
-    for (const sign of [...escapes, "\u0000", "\n", "\u001b", "\u007f", "\u0085", "\u202e"]) expect(harmless(`a${sign}b`)).toBe("a\ufffdb");
+    for (const sign of ["\u0000", "\n", "\u001b", "\u007f", "\u0085", "\u00ad", "\u200b", "\u202e", "\u2069", "\ufeff", "\u{e0041}"]) expect(harmless(`a${sign}b`)).toBe("a\ufffdb");
     expect(harmless("Grüße, 模型 <img src=x onerror=alert(1)>")).toBe("Grüße, 模型 <img src=x onerror=alert(1)>");
   });
 
@@ -212,6 +206,7 @@ describe("texts of others", () => {
     const frames = ["/venv/lib/python3.10/site-packages/ttnn/decorators.py:501 __call__", "<frozen runpy>:88 _run_code", "/home/ada/model.py:57 forward"];
     expect(userFrame(frames)).toBe(frames[2]);
     expect(userFrame(frames.slice(0, 1))).toBe(frames[0]);
+    expect(userFrame(["/opt/runner/_pytest/python.py:166 pytest_pyfunc_call", "<frozen runpy>:88 _run_code", "test_model.py:9 test_add"])).toBe("test_model.py:9 test_add");
     expect(userFrame(null)).toBeNull();
   });
 });

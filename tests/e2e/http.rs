@@ -254,7 +254,7 @@ fn what_strangers_send_is_refused_with_a_reason() {
             "{headers}: {answer}"
         );
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        let problem: ttmem_report::Problem = serde_json::from_str(body).expect("a problem");
+        let problem: ttmem_report::ErrorBody = serde_json::from_str(body).expect("a problem");
         assert_eq!(problem.error, word, "{headers}");
         assert!(
             !head.to_ascii_lowercase().contains("access-control"),

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use ttmem_event::legacy::Generation;
+use ttmem_report::format::bytes;
+use ttmem_report::labels;
 use ttmem_report::{Device, Process, Snapshot};
-use ttmem_tui::format::bytes;
-use ttmem_tui::labels;
 
 /// A server, and a load of a scenario on it.
 struct Loaded {

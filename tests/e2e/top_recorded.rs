@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use ttmem_reader::ApiClient;
 use ttmem_report::{Device, Timestamp};
+use ttmem_report::{format, labels};
 use ttmem_server::{Replay, ReplayConfig, SocketConfig};
-use ttmem_tui::{format, labels};
 
 /// A recording of some seconds: DRAM is filled, given back in part, and refused.
 fn recorded(folder: &Path) -> PathBuf {

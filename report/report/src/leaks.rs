@@ -139,14 +139,20 @@ pub struct GrowingGroup {
     pub steps: u64,
     /// What a usual step leaves behind, on each device that they lie on.
     pub bytes_per_step: u64,
+    /// `+2.0 MiB per step since step 3, model.py:57`; a name that is more than a word is quoted:
+    /// `+2.0 MiB from each mark "request 7" to the next, 21 times, model.py:57`.
+    #[serde(default)]
+    pub sentence: String,
 }
 
 impl GrowingGroup {
-    /// `+2.0 MiB per step since step 3, model.py:57`; a name that is more than a word is quoted:
-    /// `+2.0 MiB from each mark "request 7" to the next, 21 times, model.py:57`.
+    /// The same with its sentence.
     #[must_use]
-    pub fn sentence(&self) -> String {
-        self.said(self.bytes_per_step)
+    pub fn in_words(self) -> Self {
+        Self {
+            sentence: self.said(self.bytes_per_step),
+            ..self
+        }
     }
 
     fn said(&self, bytes_per_step: u64) -> String {
@@ -193,15 +199,16 @@ mod tests {
             since: 3,
             steps: 4,
             bytes_per_step: 2 << 20,
+            sentence: String::new(),
         };
         let sentence = "+2.0 MiB per step since step 3, model.py:57";
-        assert_eq!(growing.sentence(), sentence);
+        assert_eq!(growing.clone().in_words().sentence, sentence);
         growing.mark = Some("request 7".into());
         let sentence = "+2.0 MiB from each mark \"request 7\" to the next, 4 times, model.py:57";
-        assert_eq!(growing.sentence(), sentence);
+        assert_eq!(growing.clone().in_words().sentence, sentence);
         (growing.mark, growing.group.line) = (None, None);
         let sentence = "+2.0 MiB per mark since mark 3, ttnn::empty";
-        assert_eq!(growing.sentence(), sentence);
+        assert_eq!(growing.clone().in_words().sentence, sentence);
     }
     #[test]
     fn a_process_is_one_with_the_sum_of_its_lines_and_equals_stand_by_pid() {
@@ -223,6 +230,7 @@ mod tests {
             since: 1,
             steps: 5,
             bytes_per_step,
+            sentence: String::new(),
         };
         let mut leaks = Leaks {
             schema: crate::SCHEMA,

@@ -11,19 +11,23 @@
 //! * a reader ignores fields it does not know, and a field added within schema 1 is an `Option`,
 //!   so that a newer reader understands an older server.
 
+mod answers;
 mod deceptive;
 mod device;
 mod device_key;
 pub mod explain;
 mod failure;
 mod fleet;
+pub mod format;
 mod hex_id;
 mod history;
 mod host;
 mod l1map;
+pub mod labels;
 mod last;
 mod leaks;
-mod problem;
+pub mod machine_labels;
+mod problems;
 mod process;
 mod python;
 mod recording;
@@ -31,6 +35,7 @@ pub mod routes;
 mod rows;
 mod schema_version;
 mod search;
+mod share;
 mod size_text;
 mod snapshot;
 mod stream;
@@ -38,8 +43,10 @@ mod stream;
 mod tests;
 mod text_form;
 mod timestamp;
+pub mod usage;
 mod vocabulary;
 
+pub use answers::{ErrorBody, Forgotten, Marked};
 pub use deceptive::{escape_json, escaped_json_growth, is_deceptive};
 pub use device::{
     AllocatorUsage, CacheCounts, CbUsage, ClassUsage, ConfigRingEntry, ConfigRingUsage, Device,
@@ -62,7 +69,9 @@ pub use host::{
 pub use l1map::{Block, BlockMap, L1Column, L1Core, L1Map, Resident, Segment, Stretch};
 pub use last::{EventFields, FieldValue, LastEvent, LastEvents};
 pub use leaks::{GrowingGroup, GrowingProcess, HeldAtClose, LeakGroup, Leaks};
-pub use problem::{Forgotten, Marked, Problem};
+pub use problems::{
+    FreshFailure, NEARLY_FULL_PERMILLE, Problem, ProblemTarget, Problems, fresh_failures, problems,
+};
 pub use process::{
     HostProcess, IncompleteReason, LeakCandidates, LeftBehind, LeftGroup, Process, ProcessDevice,
     Processes, Released,
@@ -77,6 +86,7 @@ pub use rows::{
 };
 pub use schema_version::{SCHEMA, SchemaVersion};
 pub use search::Search;
+pub use share::{Share, percent};
 pub use size_text::size_text;
 pub use snapshot::{Anomalies, FailureCount, Mark, Server, Snapshot};
 pub use stream::{StreamEvent, StreamGap, StreamHello, StreamMessage};
@@ -84,6 +94,6 @@ pub use text_form::decimal;
 pub use timestamp::{ParseTimestampError, Timestamp};
 pub use vocabulary::{
     BinaryState, BufferLayout, CbKind, CoreType, GroupBy, KernelKind, MemoryClass, PeakOf,
-    ProcessState, RecordedFailureKind, RecordingSource, SegmentKind, SortBy, Source, StorageKind,
-    StorageLimit, Verdict,
+    ProblemView, ProcessState, RecordedFailureKind, RecordingSource, SegmentKind, SortBy, Source,
+    StorageKind, StorageLimit, Urgency, Verdict,
 };

@@ -53,6 +53,8 @@ pub const FAILURES: &str = "/api/v1/failures";
 
 /// What grows from mark to mark, and what was held at the end: [`Leaks`](crate::Leaks).
 pub const LEAKS: &str = "/api/v1/leaks";
+/// What is wrong.
+pub const PROBLEMS: &str = "/api/v1/problems";
 
 /// Totals over time, `seconds=N` back: [`History`](crate::History).
 pub const HISTORY: &str = "/api/v1/history";

@@ -66,6 +66,34 @@ words! {
 }
 
 words! {
+    /// How much a problem matters.
+    Urgency {
+        /// Something failed or is about to, or figures cannot be trusted.
+        Danger = "danger",
+        /// It may come to that.
+        Warning = "warning",
+    }
+}
+
+words! {
+    /// Where more can be seen of a problem.
+    ProblemView {
+        /// Processes and what they hold.
+        Processes = "processes",
+        /// One device.
+        Device = "device",
+        /// Where everything lies in L1 and DRAM.
+        Map = "map",
+        /// Live buffers.
+        Buffers = "buffers",
+        /// What grows, and what was left behind.
+        Leaks = "leaks",
+        /// What was refused, and why.
+        Failures = "failures",
+    }
+}
+
+words! {
     /// Where an allocator's buffer lies.
     MemoryClass {
         /// Device DRAM, without the trace region.

@@ -26,7 +26,8 @@ pub(crate) use target::with_query;
 use ttmem_report::{
     Allocations, BlockMap, BufferGroups, BufferPage, BufferQuery, DeviceDetail, Failures,
     Forgotten, GroupBy, History, L1Map, LastEvents, Leaks, LeftBehind, Marked, MemoryClass, Page,
-    PeakContents, PeakOf, Processes, Recording, Row, Snapshot, Timeline, Timestamp, routes,
+    PeakContents, PeakOf, Problems, Processes, Recording, Row, Snapshot, Timeline, Timestamp,
+    routes,
 };
 
 /// The server answers from memory: one that takes longer for an answer hangs.
@@ -87,7 +88,7 @@ impl ApiClient {
         self
     }
 
-    /// Asks for snapshots of some devices alone: those that any name of a device or of its card means.
+    /// Asks for snapshots and problems of some devices alone: those that any name of a device or of its card means.
     #[must_use]
     pub fn of_devices(mut self, name: Option<String>) -> Self {
         self.device = name;
@@ -130,9 +131,17 @@ impl ApiClient {
 
     /// All totals.
     pub fn snapshot(&self) -> Result<Snapshot, ApiRequestError> {
-        let device = self.device.as_ref().map(|name| ("device", name));
-        let query: Vec<_> = device.into_iter().collect();
-        self.document("GET", routes::SNAPSHOT, &query)
+        self.document("GET", routes::SNAPSHOT, &self.chosen_devices())
+    }
+
+    /// What is wrong, the worst first.
+    pub fn problems(&self) -> Result<Problems, ApiRequestError> {
+        self.document("GET", routes::PROBLEMS, &self.chosen_devices())
+    }
+
+    fn chosen_devices(&self) -> Vec<(&'static str, &String)> {
+        let device = self.device.iter();
+        device.map(|name| ("device", name)).collect()
     }
 
     /// A page of live rows of a kind: the first, or the one a cursor points to.

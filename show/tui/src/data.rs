@@ -3,46 +3,20 @@
 //! What the server said is put here by [`Data::apply`], and the views read it. What no view needed
 //! lately is simply old, and has its age.
 
-use crate::format;
-use crate::labels;
-use crate::machine_labels;
 use crate::playback::Playback;
 use crate::trends::Trends;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use ttmem_report::format;
+use ttmem_report::machine_labels;
 use ttmem_report::{
-    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Explanation, Failures,
-    History, KernelRow, L1Map, LastEvents, LeakGroup, Leaks, Mark, Process, ProgramRow, Recording,
-    RecordingSource, Snapshot, StreamEvent, Timestamp,
+    BlockMap, BufferGroups, BufferPage, BufferQuery, Device, DeviceKey, Failures, FreshFailure,
+    History, KernelRow, L1Map, LastEvents, Leaks, Mark, Problem, Problems, Process, ProgramRow,
+    Recording, RecordingSource, Snapshot, StreamEvent, Timestamp,
 };
 
 pub(crate) const TAIL_EVENTS: usize = 10_000;
-
-/// A failure is of interest on every view for so long while its process lives...
-const FRESH_FAILURE_SECONDS: u64 = 600;
-
-/// ...and for so long if that has ended.
-const ENDED_FAILURE_SECONDS: u64 = 120;
-
-/// Whether a failure of such an age is still of interest.
-pub(crate) const fn is_fresh_failure(age_seconds: u64, is_living: bool) -> bool {
-    age_seconds
-        < if is_living {
-            FRESH_FAILURE_SECONDS
-        } else {
-            ENDED_FAILURE_SECONDS
-        }
-}
-
-/// A failure that is of interest on every view.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FreshFailure<'d> {
-    pub(crate) failure: &'d Explanation,
-    pub(crate) age_seconds: u64,
-    /// Whose it is; none if that has ended.
-    pub(crate) living: Option<&'d Process>,
-}
 
 /// After so many intervals without an answer a document is called stale.
 const STALE_INTERVALS: u32 = 3;
@@ -110,6 +84,7 @@ pub(crate) enum Update {
     Groups(BufferQuery, BufferGroups),
     Failures(Failures),
     Leaks(Box<Leaks>),
+    Problems(Problems),
     /// Which instants can be looked at, if any.
     Recording(Option<Box<Recording>>),
     /// The events before an instant.
@@ -163,6 +138,7 @@ pub(crate) struct Data {
     pub(crate) groups: Option<Fresh<(BufferQuery, BufferGroups)>>,
     pub(crate) failures: Option<Fresh<Failures>>,
     pub(crate) leaks: Option<Fresh<Leaks>>,
+    pub(crate) problems: Option<Fresh<Problems>>,
     /// The events that came live.
     pub(crate) tail: Tail,
     /// Those before the instant.
@@ -202,6 +178,7 @@ impl Data {
             groups: None,
             failures: None,
             leaks: None,
+            problems: None,
             tail: Tail::default(),
             recorded_tail: Tail::default(),
             trends: Trends::default(),
@@ -236,6 +213,7 @@ impl Data {
             Update::Groups(query, groups) => self.groups = fresh((query, groups), received),
             Update::Failures(failures) => self.failures = fresh(failures, received),
             Update::Leaks(leaks) => self.leaks = fresh(*leaks, received),
+            Update::Problems(problems) => self.problems = fresh(problems, received),
             Update::Recording(recording) => {
                 self.recording = recording.map(|recording| *recording);
                 self.playback.keep_inside(self.recording.as_ref());
@@ -272,6 +250,7 @@ impl Data {
         self.groups = None;
         self.failures = None;
         self.leaks = None;
+        self.problems = None;
         self.recorded_tail.clear();
         for update in updates {
             self.apply(update, received);
@@ -323,46 +302,18 @@ impl Data {
         self.totals().map_or(&[], |snapshot| &snapshot.processes)
     }
 
-    /// Whether the server knows of other failures than those that are here.
-    pub(crate) fn has_other_failures(&self) -> bool {
-        let known = self.failures.as_ref();
-        let known = known.map_or(0, |fresh| fresh.document.count());
-        self.totals()
-            .is_some_and(|snapshot| snapshot.failures.count != known)
-    }
-
     /// Failures of the last minutes, newest first.
     pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = FreshFailure<'_>> {
-        let failures = self.failures.iter();
-        let failures = failures.flat_map(|fresh| &fresh.document.failures);
-        failures.filter_map(|failure| {
-            let time = failure.last_time.or(failure.time)?;
-            let age_seconds = self.age_seconds(time)?;
-            let mut processes = self.processes().iter();
-            let living = processes.find(|process| {
-                // Of another pid namespace only the name is known.
-                let is_same = match failure.pid {
-                    Some(_) => process.pid == failure.pid,
-                    None => process.pid.is_none() && process.name == failure.process,
-                };
-                is_same && !labels::is_gone(process)
-            });
-            is_fresh_failure(age_seconds, living.is_some()).then_some(FreshFailure {
-                failure,
-                age_seconds,
-                living,
-            })
+        let documents = self.totals().zip(self.failures.as_ref());
+        documents.into_iter().flat_map(|(totals, failures)| {
+            ttmem_report::fresh_failures(totals, &failures.document.failures)
         })
     }
 
-    /// Whether what a process left behind is still of interest on every view: while it lives, and a while after.
-    pub(crate) fn is_of_interest(&self, left: &LeakGroup) -> bool {
-        let is_same =
-            |process: &&Process| (process.pid, &process.instance) == (left.pid, &left.instance);
-        let process = self.processes().iter().find(is_same);
-        let released = process.and_then(|process| process.released.as_ref());
-        let age = released.and_then(|released| self.age_seconds(released.time));
-        process.is_some() && age.is_none_or(|age| is_fresh_failure(age, false))
+    /// What is wrong, the worst first.
+    pub(crate) fn problems(&self) -> &[Problem] {
+        let problems = self.problems.as_ref();
+        problems.map_or(&[], |fresh| &fresh.document.problems)
     }
 
     /// Whether lines of Python are recorded, as far as what came last says so.

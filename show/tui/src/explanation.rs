@@ -1,9 +1,9 @@
 //! A failure and why it happened, as lines of text: for reports and for the terminal view alike.
 
-use crate::format::{bytes, count, counted, fine_duration, ids};
-use crate::labels::HIDDEN;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Column, Table};
+use ttmem_report::format::{bytes, count, counted, fine_duration, ids};
+use ttmem_report::labels::HIDDEN;
 use ttmem_report::{
     BlockOwner, Clash, Explanation, FailedRequest, HolderGroup, MapRow, Setting, Timestamp,
     short_line,
@@ -203,7 +203,7 @@ impl Lines {
 
 fn heading(failure: &Explanation) -> String {
     let mut parts = vec![failure.verdict.as_str().replace('_', " ").to_uppercase()];
-    parts.extend(failure.time.map(crate::format::date_time));
+    parts.extend(failure.time.map(ttmem_report::format::date_time));
     if let Some(devices) = failure.device_ids.as_ref().filter(|ids| !ids.is_empty()) {
         parts.push(format!("device {}", ids(devices)));
     }
@@ -221,7 +221,7 @@ fn heading(failure: &Explanation) -> String {
     if failure.times > 1 {
         let last = failure.last_time.filter(|last| Some(*last) != failure.time);
         let last = last.map_or_else(String::new, |last| {
-            format!(", last {}", &crate::format::date_time(last)[11..])
+            format!(", last {}", &ttmem_report::format::date_time(last)[11..])
         });
         parts.push(format!("{} times{last}", count(failure.times)));
     }

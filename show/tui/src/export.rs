@@ -7,7 +7,6 @@ mod columns;
 
 use crate::data::{Data, Fresh, Listed};
 use crate::fetch::Document;
-use crate::format;
 use crate::views::Tab;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,6 +14,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use ttmem_report::format;
 use ttmem_report::{
     Block, BufferGroup, BufferRow, Device, DeviceHistory, Explanation, KernelRow, L1Core, Process,
     ProgramRow, StreamEvent,
@@ -189,6 +189,7 @@ fn found(document: &Document, data: &Data) -> (&'static str, Option<Value>) {
         Document::Kernels => ("kernels", rows(data.kernels.as_ref())),
         Document::Failures => ("failures", of(data.failures.as_ref())),
         Document::Leaks => ("leaks", of(data.leaks.as_ref())),
+        Document::Problems => ("problems", of(data.problems.as_ref())),
         Document::Buffers(_) => {
             let buffers = data.buffers.as_ref();
             ("buffers", buffers.map(|fresh| value(&fresh.document.page)))

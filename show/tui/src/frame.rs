@@ -2,7 +2,6 @@
 
 use crate::app::CompanionLine;
 use crate::data::{Data, Link};
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::timebar;
 use crate::views::problems::Line;
@@ -10,6 +9,7 @@ use crate::views::{KeyHelp, Tab};
 use crate::widgets::{Canvas, left_of, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_report::Snapshot;
+use ttmem_report::format;
 
 const LEAST: (u16, u16) = (40, 8);
 

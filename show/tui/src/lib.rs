@@ -18,12 +18,9 @@ pub mod explanation;
 mod export;
 mod fetch;
 pub mod fleet;
-pub mod format;
 mod frame;
 mod glossary;
 mod input;
-pub mod labels;
-pub mod machine_labels;
 mod once;
 mod playback;
 mod terminal;
@@ -37,7 +34,6 @@ mod widgets;
 
 /// Text for terminals, made harmless and measured in columns; for all who print what a server said.
 pub mod text {
-    pub use crate::widgets::share::{Share, percent};
     pub use crate::widgets::text::{clip, left, paragraph, right, width};
     pub use crate::widgets::{Column, Table, bar};
 }
@@ -49,4 +45,3 @@ pub use playback::highest_peak;
 pub use theme::{Background, ColourDepth, Theme};
 pub use views::Tab;
 pub use views::buffers::groups::GROUPINGS;
-pub use views::problems::of_snapshot as problems;

@@ -8,6 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 use std::ffi::OsStr;
+use ttmem_report::usage::L1Part;
 use unicode_width::UnicodeWidthStr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +55,17 @@ pub(crate) enum Ink {
     Dram,
     Trace,
     System,
+}
+
+impl From<L1Part> for Ink {
+    fn from(part: L1Part) -> Self {
+        match part {
+            L1Part::Reserved => Self::Reserved,
+            L1Part::Storage => Self::Storage,
+            L1Part::Buffers => Self::L1,
+            L1Part::Small => Self::L1Small,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

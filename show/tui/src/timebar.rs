@@ -1,13 +1,13 @@
 //! Where in a recording the screen is: a line with marks, peaks and failures.
 
 use crate::data::Data;
-use crate::format;
-use crate::labels;
 use crate::playback::span;
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, left_of, right_of, row_of, text};
 use ratatui::layout::Rect;
 use std::time::Duration;
+use ttmem_report::format;
+use ttmem_report::labels;
 use ttmem_report::{PeakOf, RecordedFailureKind, RecordedPeak, Recording, Timestamp};
 
 /// Narrower, there is no room for words beside the line.

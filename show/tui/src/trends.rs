@@ -3,9 +3,9 @@
 //! Bounded: so many values of each process of the latest snapshot. The server keeps no history of
 //! processes; this one begins when the view does.
 
-use crate::labels::{held, is_gone};
-use crate::machine_labels::has_sizes;
 use std::collections::{BTreeMap, VecDeque};
+use ttmem_report::labels::{held, is_gone};
+use ttmem_report::machine_labels::has_sizes;
 use ttmem_report::{Process, Snapshot, Timestamp};
 
 /// Values that are kept of a process: at two a second, two minutes.

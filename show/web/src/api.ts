@@ -597,6 +597,16 @@ export interface DeviceUser {
   difference_text: string | null;
 }
 
+/** The body of every HTTP error. */
+export interface ErrorBody {
+  /** The version of the format. */
+  schema: 1;
+  /** What went wrong, as one stable word for programs: `not_found`, `busy`, … */
+  error: string;
+  /** The same for people, with the values that matter. */
+  detail: string;
+}
+
 /**
  * The fields of an event by name, in the order of the event table.
  *
@@ -783,6 +793,11 @@ export interface GrowingGroup {
   steps: number;
   /** What a usual step leaves behind, on each device that they lie on. */
   bytes_per_step: number;
+  /**
+   * `+2.0 MiB per step since step 3, model.py:57`; a name that is more than a word is quoted:
+   * `+2.0 MiB from each mark "request 7" to the next, 21 times, model.py:57`.
+   */
+  sentence: string;
 }
 
 /** Buffers that were held when their mesh was closed, or at the end of their process. */
@@ -1310,14 +1325,55 @@ export interface PrefetchUsage {
   resets: number;
 }
 
-/** The body of every HTTP error. */
+/** Something that is wrong, and where more can be seen. */
 export interface Problem {
+  /** The check that found it, as one stable word: `refused`, `nearly_full`, … */
+  check: string;
+  /** What is wrong, in a sentence with its figures. */
+  text: string;
+  /** How much it matters. */
+  urgency: Urgency;
+  /** Where more can be seen. */
+  target: ProblemTarget;
+}
+
+/** Where more can be seen of a problem. */
+export interface ProblemTarget {
+  /** The view. */
+  view: ProblemView;
+  /** The number of the device, if it is of one. */
+  device: number | null;
+  /** That chip's own id. */
+  unique_id: HexId | null;
+  /** The visible-device set under which the number counts; `null` is the default. */
+  scope: string | null;
+  /** The instant, if it is of one: when memory was refused. */
+  at: Timestamp | null;
+}
+
+/** Where more can be seen of a problem. */
+export type ProblemView =
+  /** Processes and what they hold. */
+  | "processes"
+  /** One device. */
+  | "device"
+  /** Where everything lies in L1 and DRAM. */
+  | "map"
+  /** Live buffers. */
+  | "buffers"
+  /** What grows, and what was left behind. */
+  | "leaks"
+  /** What was refused, and why. */
+  | "failures";
+
+/** What is wrong at one instant. */
+export interface Problems {
   /** The version of the format. */
   schema: 1;
-  /** What went wrong, as one stable word for programs: `not_found`, `busy`, … */
-  error: string;
-  /** The same for people, with the values that matter. */
-  detail: string;
+  /** When that was. */
+  time: Timestamp;
+  /** The one that matters most first. */
+  problems: Problem[];
 }
 
 /** One process, or one instance of it when it started tracking anew. */
@@ -2034,6 +2090,13 @@ export interface UpstreamLimit {
   /** For people. */
   text: string;
 }
+
+/** How much a problem matters. */
+export type Urgency =
+  /** Something failed or is about to, or figures cannot be trusted. */
+  | "danger"
+  /** It may come to that. */
+  | "warning";
 
 /** What a machine says of one process on one device. */
 export interface UsedDevice {

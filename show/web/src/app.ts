@@ -1,6 +1,6 @@
 /** The page: its frame, the view that is shown, keys, and the documents that all views have in common. */
 
-import type { Failures, Leaks, Recording, Snapshot } from "./api";
+import type { Problems, Recording, Snapshot } from "./api";
 import { Palette } from "./colours";
 import { Documents, USUAL_INTERVAL, type Need } from "./documents";
 import { h, replace, setClass, setText } from "./dom";
@@ -8,7 +8,6 @@ import { EmbeddedSource } from "./embedded";
 import { count, duration, clock, seconds } from "./format";
 import { Help } from "./help";
 import { CLASSES, inOrder, used } from "./figures";
-import { problems } from "./problems";
 import { SignIn } from "./signin";
 import type { Source } from "./source";
 import { Store, VIEWS, write, changed, type State } from "./state";
@@ -134,7 +133,7 @@ export class App {
     return [
       { name: "snapshot", path: "/api/v1/snapshot" },
       { name: "failures", path: "/api/v1/failures", params: { count: 64 }, every: 2 * USUAL_INTERVAL },
-      { name: "leaks", path: "/api/v1/leaks", every: 5 * USUAL_INTERVAL },
+      { name: "problems", path: "/api/v1/problems", every: 2 * USUAL_INTERVAL },
       { name: "lines", path: "/api/v1/buffers/groups", params: { by: "line" }, every: 3 * USUAL_INTERVAL },
       { name: "recording", path: "/api/v1/recording", timeless: true, every: this.documents.error("recording") ? 60_000 : 2 * USUAL_INTERVAL },
       ...this.view.needs(this.context()),
@@ -185,7 +184,7 @@ export class App {
       this.measure(snapshot);
       const parts = [snapshot.host, `${clock(snapshot.time).slice(11)} UTC`, this.rate === undefined ? null : `${count(this.rate)} events/s`, `ttmem ${snapshot.server.version}`];
       setText(this.server, parts.filter((part) => part !== null).join("  ·  "));
-      this.drawProblem(snapshot);
+      this.drawProblem();
       this.drawErrors(snapshot);
       this.drawOver(context, snapshot);
     }
@@ -226,16 +225,17 @@ export class App {
     if (!before || time !== before.time) this.counted = { events, time };
   }
 
-  private drawProblem(snapshot: Snapshot): void {
-    const found = problems(snapshot, this.documents.get<Failures>("failures")?.failures ?? [], this.documents.get<Leaks>("leaks") ?? null);
+  private drawProblem(): void {
+    const found = this.documents.get<Problems>("problems")?.problems ?? [];
     const first = found[0];
     this.problem.hidden = first === undefined;
     if (!first) return;
-    const view = VIEWS.find(([key]) => key === first.key)?.[1] ?? "overview";
-    const device = first.device === undefined ? {} : { device: String(first.device) };
+    const { target } = first;
+    const [key, view] = VIEWS.find(([, name]) => name === target.view) ?? VIEWS[0];
+    const device = target.device === null ? {} : { device: target.unique_id ?? String(target.device) };
     this.problem.setAttribute("href", write(changed(this.store.state, { view, params: device })));
-    setClass(this.problem, "grave", first.grave);
-    setText(this.problem, `! ${first.text}  [${first.key}]${found.length > 1 ? `, ${found.length - 1} more` : ""}`);
+    setClass(this.problem, "grave", first.urgency !== "warning");
+    setText(this.problem, `! ${first.text}  [${key}]${found.length > 1 ? `, ${found.length - 1} more` : ""}`);
     this.problem.title = found.map((each) => each.text).join("\n");
   }
 

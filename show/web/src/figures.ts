@@ -7,7 +7,6 @@ import type { ProcessRow } from "./processrow";
 import rules from "./rules.json";
 
 export const NARROW_HEADROOM = 16 * 1024;
-export const NEARLY_FULL = 950;
 
 export const CLASSES = ["dram", "l1", "l1_small", "trace"] as const satisfies readonly MemoryClass[];
 export type DeviceClass = (typeof CLASSES)[number];

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::Address;
-use ttmem_report::{Problem, SCHEMA};
+use ttmem_report::{ErrorBody, SCHEMA};
 
 /// Why a request to a server was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum ApiRequestError {
     Status {
         server: Address,
         code: u16,
-        problem: Option<Problem>,
+        problem: Option<ErrorBody>,
     },
     /// What was answered is not what this API answers.
     #[error("{server} does not speak this API: {reason}")]
@@ -45,7 +45,7 @@ impl ApiRequestError {
     }
 }
 
-fn explanation(problem: Option<&Problem>) -> String {
+fn explanation(problem: Option<&ErrorBody>) -> String {
     problem
         .map(|problem| format!(": {problem}"))
         .unwrap_or_default()

@@ -28,7 +28,7 @@ use ttmem_ledger::{Departure, View};
 use ttmem_report::{
     BlockMap, BufferGroups, BufferPage, BufferQuery, CbRow, DeviceDetail, Failures, Forgotten,
     History, KernelRow, L1Map, LastEvents, Leaks, LeftBehind, MAX_PAGE_ROWS, Mark, Marked,
-    MemoryClass, Page, PeakContents, PeakOf, Processes, ProgramRow, SCHEMA, Snapshot,
+    MemoryClass, Page, PeakContents, PeakOf, Problems, Processes, ProgramRow, SCHEMA, Snapshot,
 };
 
 /// The query of a document that is asked for without parameters.
@@ -72,15 +72,18 @@ pub(super) struct SnapshotQuery {
 const DEVICE_NAMES: &str = "^([0-9]{1,9}|0x[0-9a-fA-F]{1,16}|/dev/tenstorrent/[0-9]{1,9}|[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7])?$";
 
 pub(super) fn get_snapshot(context: &Context, query: SnapshotQuery) -> Result<Snapshot, Refusal> {
-    let view = context.view()?;
+    snapshot_of(context, &*context.view()?, query)
+}
+
+fn snapshot_of(context: &Context, view: &View, query: SnapshotQuery) -> Result<Snapshot, Refusal> {
     let named = query.device.filter(|name| !name.is_empty());
-    let wanted = named.map(|name| context.devices_in(&view, &name));
+    let wanted = named.map(|name| context.devices_in(view, &name));
     let wanted = wanted.transpose()?;
-    let (geometry, facts) = (context.geometry(&view)?, context.facts());
-    let machine = context.machine(&view);
+    let (geometry, facts) = (context.geometry(view)?, context.facts());
+    let machine = context.machine(view);
     let said = (context.host(), machine.as_ref());
     let wanted = wanted.as_deref();
-    Ok(snapshot::snapshot(&view, &geometry, facts, said, wanted))
+    Ok(snapshot::snapshot(view, &geometry, facts, said, wanted))
 }
 
 pub(super) fn get_device(context: &Context, NoQuery {}: NoQuery) -> Result<DeviceDetail, Refusal> {
@@ -272,6 +275,18 @@ pub(super) fn get_failures(context: &Context, query: FailuresQuery) -> Result<Fa
 
 pub(super) fn get_leaks(context: &Context, NoQuery {}: NoQuery) -> Result<Leaks, Refusal> {
     Ok(leaks::leaks(&*context.view()?, context.time()))
+}
+
+pub(super) fn get_problems(context: &Context, query: SnapshotQuery) -> Result<Problems, Refusal> {
+    let view = context.view()?;
+    let snapshot = snapshot_of(context, &view, query)?;
+    let failures = failures::failures(&view, failures::MAX_COUNT).failures;
+    let leaks = leaks::leaks(&view, context.time());
+    Ok(Problems {
+        schema: SCHEMA,
+        time: snapshot.time,
+        problems: ttmem_report::problems(&snapshot, &failures, &leaks),
+    })
 }
 
 const DEFAULT_HISTORY: u32 = 600;

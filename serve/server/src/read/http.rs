@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use ttmem_ledger::Audience;
 use ttmem_record::ReadError;
-use ttmem_report::{Problem, SCHEMA, escape_json};
+use ttmem_report::{ErrorBody, SCHEMA, escape_json};
 
 #[derive(Clone)]
 pub struct ReadState {
@@ -139,7 +139,7 @@ impl Refusal {
 
     /// The body, also for those who write it without a router.
     pub(super) fn body(&self) -> Vec<u8> {
-        let problem = Problem {
+        let problem = ErrorBody {
             schema: SCHEMA,
             error: self.error.to_owned(),
             detail: self.detail.clone(),

@@ -165,7 +165,7 @@ fn growth(
     let began = identity.start_time.unwrap_or(0);
     let growth = group.births.growth(series, began)?;
     let steps = series.steps(began);
-    Some(GrowingGroup {
+    let growing = GrowingGroup {
         group: shown(),
         mark: steps.name.as_deref().map(vocabulary::text),
         since: match steps.name {
@@ -174,5 +174,7 @@ fn growth(
         },
         steps: growth.steps,
         bytes_per_step: growth.per_step,
-    })
+        sentence: String::new(),
+    };
+    Some(growing.in_words())
 }

@@ -4,7 +4,7 @@ use super::routes::{AtQuery, Route};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use ttmem_report::{Problem, SchemaVersion, routes};
+use ttmem_report::{ErrorBody, SchemaVersion, routes};
 
 const SCHEMAS: &str = "/components/schemas";
 
@@ -77,7 +77,7 @@ pub(super) fn describe(routes: &[Route]) -> Value {
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let query = (route.query)(generator).to_value();
     let answer = (route.answer)(generator).to_value();
-    let problem = generator.subschema_for::<Problem>().to_value();
+    let problem = generator.subschema_for::<ErrorBody>().to_value();
     let names_device = route.path.ends_with(DEVICE);
     let operation_id = route
         .path

@@ -9,7 +9,7 @@ use super::connection::Requester;
 use super::handlers::{
     EventsQuery, NoQuery, get_blocks, get_buffer_groups, get_buffers, get_cbs, get_device,
     get_events, get_failures, get_history, get_kernels, get_l1_map, get_last, get_leaks, get_left,
-    get_peak, get_processes, get_programs, get_snapshot, post_forget, post_mark,
+    get_peak, get_problems, get_processes, get_programs, get_snapshot, post_forget, post_mark,
 };
 use super::host::{self, HostOf};
 use super::http::{Live, ReadState, Refusal, json};
@@ -37,8 +37,8 @@ use ttmem_ledger::{Audience, Device, Geometry, View};
 use ttmem_machine::Selector;
 use ttmem_report::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, CBS, DEVICES, EVENTS, FAILURES, FORGET, HEALTH,
-    HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, METRICS, OPENAPI, PEAK, PROCESSES, PROGRAMS,
-    READY, RECORD, RECORDING, SNAPSHOT, TIMELINE,
+    HISTORY, KERNELS, L1_MAP, LAST, LEAKS, LEFT, MARK, METRICS, OPENAPI, PEAK, PROBLEMS, PROCESSES,
+    PROGRAMS, READY, RECORD, RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_report::{HexId, StreamMessage, Timestamp, escape_json};
 
@@ -105,6 +105,12 @@ pub(super) fn table() -> Vec<Route> {
             LEAKS,
             "What grows from mark to mark, and what was held at the end",
             get_leaks,
+        ),
+        document(
+            "get",
+            PROBLEMS,
+            "What is wrong, the worst first",
+            get_problems,
         ),
         document("get", HISTORY, "Totals over time", get_history),
         document("get", LAST, "The last events", get_last),

@@ -23,7 +23,8 @@ pub(super) fn status(
             escape_json(serde_json::to_string_pretty(&snapshot)?)
         ))?;
     } else {
-        output.print(&render::status(&snapshot, screen.width, screen.color))?;
+        let problems = patiently(|| client.problems())?;
+        output.print(&render::status(&snapshot, &problems, screen))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ttmem_event::{ClashKind, EventKind};
 use ttmem_model::runtime::FailureKind;
 use ttmem_model::scenario::StepDone;
-use ttmem_tui::format::bytes;
+use ttmem_report::format::bytes;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {

@@ -7,10 +7,11 @@ use ttmem_report::{
 };
 
 use super::paint::{Paint, sentence, with_commas};
-use ttmem_tui::format::{self, bytes, bytes_or_unknown, counted, time_near};
-use ttmem_tui::labels;
-use ttmem_tui::machine_labels::{self, Whose};
-use ttmem_tui::text::{Column, Share, Table, bar, paragraph, percent};
+use ttmem_report::format::{self, bytes, bytes_or_unknown, counted, time_near};
+use ttmem_report::labels;
+use ttmem_report::machine_labels::{self, Whose};
+use ttmem_report::{Share, percent};
+use ttmem_tui::text::{Column, Table, bar, paragraph};
 
 /// A block takes some ten lines: more than a T3000 of them is not a status any more.
 const MAX_BLOCKS: usize = 8;

@@ -10,7 +10,7 @@ use ttmem_report::{BufferRow, CbRow, KernelRow, Row};
 
 use super::paint::Paint;
 use super::{known, layout_width};
-use ttmem_tui::format::{bytes, bytes_or_unknown, count, counted, ids};
+use ttmem_report::format::{bytes, bytes_or_unknown, count, counted, ids};
 use ttmem_tui::text::{Column, Table};
 
 /// Enough for the largest pid Linux gives, 4194304.

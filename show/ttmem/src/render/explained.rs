@@ -2,9 +2,9 @@
 
 use super::Page;
 use crate::output::Screen;
+use ttmem_report::format::counted;
 use ttmem_report::{Explanation, Failures};
 use ttmem_tui::explanation::{self, Style};
-use ttmem_tui::format::counted;
 
 /// Every failure with its explanation, one below the other.
 pub(crate) fn explained(failures: &Failures, screen: Screen) -> String {

@@ -3,7 +3,7 @@
 use super::Page;
 use super::paint::sentence;
 use crate::run::Report;
-use ttmem_tui::format::counted;
+use ttmem_report::format::counted;
 
 /// Lines that grew, in a report.
 const SHOWN: usize = 5;
@@ -19,7 +19,7 @@ impl Page<'_, Report> {
                 _said_or_unknown => String::new(),
             };
             let buffers = counted(group.buffers, "buffer");
-            let said = format!("{} ({operation}{buffers})", growing.sentence());
+            let said = format!("{} ({operation}{buffers})", growing.sentence);
             let several = self.document.processes.len() > 1;
             let pid = group.pid.filter(|_pid| several);
             let whose = pid.map_or_else(String::new, |pid| format!("{}: ", self.named(pid)));

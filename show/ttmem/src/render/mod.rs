@@ -36,7 +36,7 @@ pub(crate) use status::{forgotten, status};
 use crate::output::Screen;
 use paint::Paint;
 use ttmem_report::PeakBytes;
-use ttmem_tui::format::{bytes, count};
+use ttmem_report::format::{bytes, count};
 use ttmem_tui::text::{Column, Table};
 
 /// The narrowest layout; a narrower terminal wraps its lines.

@@ -5,7 +5,7 @@ use super::{Page, known, layout_width};
 use crate::demo::{DeviceReport, Report};
 use crate::output::Screen;
 use std::path::Path;
-use ttmem_tui::format::{bytes, count, counted};
+use ttmem_report::format::{bytes, count, counted};
 use ttmem_tui::text::{Column, Table, left, paragraph};
 
 const RUNS: &[Column] = &[
@@ -133,7 +133,7 @@ impl Page<'_, Report> {
             text.push_str(&sentence(&first, words, self.width));
         }
         for growing in &report.growing {
-            text.push_str(&sentence("growing: ", &growing.sentence(), self.width));
+            text.push_str(&sentence("growing: ", &growing.sentence, self.width));
         }
         let leaks = &report.leak_candidates;
         if leaks.buffers > 0 || report.leaked_buffers > 0 {

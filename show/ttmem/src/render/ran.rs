@@ -5,12 +5,12 @@ use super::stack::frame_line;
 use super::{Page, size_columns};
 use crate::output::Screen;
 use crate::run::{DeviceUse, Ended, PeakOfClass, Ranks, Region, Report};
+use ttmem_report::format::{bytes, count, counted, counted_as, date_time, ids};
+use ttmem_report::labels;
 use ttmem_report::{
     Explanation, LeakCandidates, LeftGroup, MemoryClass, PeakGroup, Process, Released, called_from,
     short_line,
 };
-use ttmem_tui::format::{bytes, count, counted, counted_as, date_time, ids};
-use ttmem_tui::labels;
 use ttmem_tui::text::{Column, Table, clip};
 
 /// What was live at a peak: bytes on the device, how many buffers, who asked for them.

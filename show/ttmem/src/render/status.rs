@@ -1,14 +1,14 @@
 //! The status page: server, devices, processes, and what does not add up.
 
-use ttmem_report::{Forgotten, Process, ProcessState, Released, Snapshot, UpstreamBytes};
+use ttmem_report::{Forgotten, Problems, Process, ProcessState, Released, Snapshot, UpstreamBytes};
 
 use super::devices::devices;
 use super::paint::sentence;
 use super::{Page, known};
 use crate::output::Screen;
-use ttmem_tui::format::{self, bytes, counted, counted_as, date_time, duration, time_near};
-use ttmem_tui::labels;
-use ttmem_tui::machine_labels;
+use ttmem_report::format::{self, bytes, counted, counted_as, date_time, duration, time_near};
+use ttmem_report::labels;
+use ttmem_report::machine_labels;
 use ttmem_tui::text::{Column, Table, clip, paragraph, right};
 
 const PROCESSES: &[Column] = &[
@@ -32,12 +32,12 @@ const NOT_ATTACHED: &[Column] = &[
     Column::size("CBs"),
 ];
 
-/// The snapshot as a page for people, for a terminal of `width` columns.
-pub(crate) fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
-    let page = Page::new(snapshot, Screen { width, color });
+/// The snapshot, and what is wrong then, as a page for people.
+pub(crate) fn status(snapshot: &Snapshot, problems: &Problems, screen: Screen) -> String {
+    let page = Page::new(snapshot, screen);
     let mut text = page.header();
     text.push_str(&page.errors());
-    text.push_str(&page.problems());
+    text.push_str(&page.problems(problems));
     if snapshot.devices.is_empty() {
         text.push_str(&page.next_step());
     } else {
@@ -98,9 +98,9 @@ impl Page<'_, Snapshot> {
     }
 
     /// What is wrong, before everything else; nothing if nothing is.
-    fn problems(&self) -> String {
-        let problems = ttmem_tui::problems(self.document).into_iter();
-        let lines = problems.map(|problem| sentence("! ", &problem, self.width));
+    fn problems(&self, problems: &Problems) -> String {
+        let problems = problems.problems.iter();
+        let lines = problems.map(|problem| sentence("! ", &problem.text, self.width));
         self.paint.warning(&lines.collect::<String>())
     }
 
@@ -139,7 +139,7 @@ impl Page<'_, Snapshot> {
             let fullest = labels::fullest(&process.devices);
             let cells = [
                 known(process.pid),
-                known(ttmem_tui::labels::process_name(process)),
+                known(ttmem_report::labels::process_name(process)),
                 process.state.to_string(),
                 format::ids(&process.devices.iter().map(|on| on.id).collect::<Vec<_>>()),
                 sum(|device| device.dram_bytes),

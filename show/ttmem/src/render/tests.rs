@@ -8,12 +8,13 @@ use std::path::Path;
 use ttmem_report::{
     Anomalies, BufferRow, CacheCounts, CbKind, CbRow, CbUsage, ClassUsage, CoreType, Device,
     FailureCount, FailureCounts, HexId, IncompleteReason, KernelKind, KernelRow, KernelUsage,
-    LeakCandidates, MemoryClass, Process, ProcessDevice, ProcessState, Released, SCHEMA, Server,
-    Snapshot, Source, Timestamp,
+    LeakCandidates, Leaks, MemoryClass, Problems, Process, ProcessDevice, ProcessState, Released,
+    SCHEMA, Server, Snapshot, Source, Timestamp,
 };
 
 use super::dump::DumpRow;
-use super::{Dump, MIN_WIDTH, status};
+use super::{Dump, MIN_WIDTH};
+use crate::output::Screen;
 
 pub(crate) fn reason(reason: &str, count: u64, detail: Option<&str>) -> IncompleteReason {
     IncompleteReason {
@@ -359,6 +360,23 @@ fn assert_fits(text: &str) {
         );
         assert!(!line.chars().any(char::is_control), "{line:?}");
     }
+}
+
+/// The page with what a server finds wrong in the snapshot.
+fn status(snapshot: &Snapshot, width: usize, color: bool) -> String {
+    let no_leaks = Leaks {
+        schema: SCHEMA,
+        time: snapshot.time,
+        growing: Vec::new(),
+        held_at_close: Vec::new(),
+        left_out: 0,
+    };
+    let problems = Problems {
+        schema: SCHEMA,
+        time: snapshot.time,
+        problems: ttmem_report::problems(snapshot, &[], &no_leaks),
+    };
+    super::status(snapshot, &problems, Screen { width, color })
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use ttmem_report::routes::{
     ALLOCATIONS, BLOCKS, BUFFER_GROUPS, BUFFERS, FAILURES, HISTORY, L1_MAP, LAST, LEAKS, PEAK,
-    PROGRAMS, RECORDING, SNAPSHOT, TIMELINE,
+    PROBLEMS, PROGRAMS, RECORDING, SNAPSHOT, TIMELINE,
 };
 use ttmem_report::{Device, MemoryClass, PeakOf, Recording, Snapshot, Timestamp};
 
@@ -105,6 +105,7 @@ pub(super) fn of_instant(snapshot: &Snapshot) -> Vec<Request> {
         Request::new(SNAPSHOT, "", ""),
         Request::new(FAILURES, "", "count=64"),
         Request::new(LEAKS, "", ""),
+        Request::new(PROBLEMS, "", ""),
         Request::new(LAST, "", "count=100"),
         Request::new(PROGRAMS, "", &format!("limit={ROWS}")),
         Request::new(BUFFERS, "", &rows),

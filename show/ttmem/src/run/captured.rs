@@ -18,7 +18,8 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_reader::ApiClient;
-use ttmem_tui::{Companion, CompanionLine, format};
+use ttmem_report::format;
+use ttmem_tui::{Companion, CompanionLine};
 
 /// What is kept of a program's output: the newest, enough for any screen's history.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;

@@ -360,13 +360,17 @@ fn what_grew_is_said_before_the_peaks_with_its_line() {
         bytes: 8 << 20,
         each_bytes: Some(2 << 20),
     };
-    report.contents.growing = vec![GrowingGroup {
-        group,
-        mark: Some("step".into()),
-        since: 3,
-        steps: 4,
-        bytes_per_step: 2 << 20,
-    }];
+    report.contents.growing = vec![
+        GrowingGroup {
+            group,
+            mark: Some("step".into()),
+            since: 3,
+            steps: 4,
+            bytes_per_step: 2 << 20,
+            sentence: String::new(),
+        }
+        .in_words(),
+    ];
     let text = render::ran(&report, PLAIN);
     let (before, _after) = text.split_once("\nPEAK").unwrap();
     let sentence = "growing: +2.0 MiB per step since step 3, model.py:57 (ttnn.empty, 4 buffers)\n";

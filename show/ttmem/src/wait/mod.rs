@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use ttmem_machine::{Chip, Processes, Reader, Roots, Selector, Unread, chips, devices, ordinals};
 use ttmem_reader::{ApiClient, ApiRequestError};
 use ttmem_report::Snapshot;
-use ttmem_tui::format::counted;
+use ttmem_report::format::counted;
 
 /// How often the driver and the server are asked.
 const PAUSE: Duration = Duration::from_millis(200);

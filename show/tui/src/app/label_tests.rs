@@ -2,9 +2,7 @@
 
 use super::state::App;
 use crate::data::Data;
-use crate::format::bytes;
 use crate::input::{Input, Key};
-use crate::labels;
 use crate::testing::screen::{THEME, text};
 use crate::testing::world::{Names, World};
 use crate::views::Tab;
@@ -12,6 +10,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+use ttmem_report::format::bytes;
+use ttmem_report::labels;
 use ttmem_report::{ClassUsage, Device};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (300, 90)];

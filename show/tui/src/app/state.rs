@@ -119,11 +119,6 @@ impl App {
                 documents.push(document);
             }
         };
-        // The line at the top names them, whatever the view. Of a recording they come with each instant.
-        let failed = self.data.totals().map_or(0, |totals| totals.failures.count);
-        let other = self.data.has_other_failures();
-        want(Document::Failures, other || (recorded && failed > 0));
-        want(Document::Leaks, self.data.marks().len() > 1);
         want(Document::LastEvents, recorded && view.streams_events());
         Settings {
             documents,

@@ -5,7 +5,7 @@ use super::state::{App, Flow};
 use crate::data::{Link, Update};
 use crate::input::{Gesture, Input, Key, Pointer};
 use crate::testing::screen::{SIZES, THEME, assert_screen, text};
-use crate::testing::world::{Names, World};
+use crate::testing::world::{NOW, Names, World};
 use crate::views::Tab;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -18,15 +18,16 @@ pub(super) fn now() -> Instant {
     *START
 }
 
+const WORLD: World = World {
+    devices: 8,
+    processes: 3,
+    busy: false,
+    names: Names::Usual,
+};
+
 fn app(tab: Tab) -> App {
     let mut app = App::new("ttmem.sock".to_owned(), Duration::from_secs(1), tab, THEME);
-    let world = World {
-        devices: 8,
-        processes: 3,
-        busy: false,
-        names: Names::Usual,
-    };
-    for update in world.updates() {
+    for update in WORLD.updates() {
         app.take(update, now());
     }
     app
@@ -56,7 +57,13 @@ fn every_tab_with_what_is_around_it() {
 #[test]
 fn a_problem_is_on_as_many_lines_as_it_needs() {
     let mut app = app(Tab::Events);
-    app.take(Update::Leaks(Box::new(crate::testing::leaks())), now());
+    let busy = World {
+        busy: true,
+        ..WORLD
+    };
+    let mut problems = busy.problems(NOW);
+    problems.problems[0].text = format!("pid 4242 grows: {}model.py:57", "word ".repeat(12));
+    app.take(Update::Problems(problems), now());
     let screen = drawn(&mut app, (60, 24), &[]);
     let lines: Vec<&str> = screen.lines().skip(2).take(2).collect();
     let [first, second] = lines[..] else {
@@ -212,7 +219,7 @@ fn stale_counts_from_the_last_answer_whatever_was_asked_since() {
         app.take(Update::Link(down), later);
         let mut canvas = Buffer::empty(Rect::new(0, 0, 120, 24));
         app.draw(&mut canvas, &[], later);
-        let age = crate::format::duration(seconds);
+        let age = ttmem_report::format::duration(seconds);
         let words = format!("STALE for {age}: timed out");
         assert!(text(&canvas).contains(&words), "{}", text(&canvas));
     }

@@ -33,6 +33,8 @@ pub(crate) enum Document {
     Groups(BufferQuery),
     /// What grows from mark to mark.
     Leaks,
+    /// What is wrong.
+    Problems,
     /// Which instants can be looked at.
     Recording,
     /// The events before an instant.
@@ -40,8 +42,13 @@ pub(crate) enum Document {
 }
 
 impl Document {
-    /// What can be looked at, the totals and the small curves, which every view shows.
-    pub(crate) const TOTALS: [Self; 3] = [Self::Recording, Self::Snapshot, Self::Recent];
+    /// What can be looked at, the totals, the small curves and what is wrong, which every view shows.
+    pub(crate) const TOTALS: [Self; 4] = [
+        Self::Recording,
+        Self::Snapshot,
+        Self::Recent,
+        Self::Problems,
+    ];
 
     pub(super) fn fetch(&self, client: &ApiClient) -> Result<Update, ApiRequestError> {
         Ok(match self {
@@ -66,6 +73,7 @@ impl Document {
             Self::Recording => Update::Recording(recording(client)?),
             Self::LastEvents => Update::LastEvents(client.last(LOOK_BACK, None)?),
             Self::Leaks => Update::Leaks(Box::new(client.leaks()?)),
+            Self::Problems => Update::Problems(client.problems()?),
             Self::Groups(query) => Update::Groups(query.clone(), client.buffer_groups(query)?),
         })
     }

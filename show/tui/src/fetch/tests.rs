@@ -84,6 +84,7 @@ fn answer(
     let path = target.split('?').next().unwrap_or_default();
     let body = match path {
         "/api/v1/snapshot" => serde_json::to_string(&totals),
+        "/api/v1/problems" => serde_json::to_string(&WORLD.problems(NOW)),
         "/api/v1/history" => serde_json::to_string(&history),
         "/api/v1/recording" => match source {
             Some(source) => serde_json::to_string(&WORLD.recording(source)),
@@ -128,10 +129,10 @@ fn settings(at: Option<Timestamp>) -> Settings {
 #[test]
 fn of_a_file_everything_is_asked_for_once() {
     let (asked, fetcher) = Asked::serve("file", Some(RecordingSource::File));
-    wait_for(&fetcher, |update| matches!(update, Update::Recent(_)));
+    wait_for(&fetcher, |update| matches!(update, Update::Problems(_)));
     // Many intervals long.
     std::thread::sleep(Duration::from_millis(400));
-    for part in ["recording", "snapshot", "history"] {
+    for part in ["recording", "snapshot", "history", "problems"] {
         assert_eq!(asked.count(part), 1, "{:?}", asked.targets());
     }
     for (number, at) in [ago(60), NOW].into_iter().enumerate() {
@@ -140,7 +141,7 @@ fn of_a_file_everything_is_asked_for_once() {
         let Update::Instant(Some(shown), updates) = update else {
             panic!("all of it comes together: {update:?}");
         };
-        assert_eq!((shown, updates.len()), (at, 2));
+        assert_eq!((shown, updates.len()), (at, 3));
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(asked.count("snapshot?at="), number + 1);
         assert_eq!(asked.count("&at="), number + 1, "{:?}", asked.targets());

@@ -11,12 +11,12 @@ mod view;
 pub use screen::{FleetLeft, FleetOptions, fleet};
 
 use crate::explanation::Style;
-use crate::format::{bytes, counted, date_time};
-use crate::labels;
 use crate::theme::Ink;
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Cell, Column, Table};
 use std::collections::BTreeSet;
+use ttmem_report::format::{bytes, counted, date_time};
+use ttmem_report::labels;
 use ttmem_report::{
     Fleet, FleetDevice, FleetHost, FleetJob, FleetProblem, FleetProblemKind, MemoryClass,
     WeekSource,
@@ -158,7 +158,7 @@ fn absent_sentence(absent: &[&FleetProblem]) -> String {
     let hosts = counted(absent.len() as u64, "host");
     let more = match counted_only.len() {
         0 => String::new(),
-        more => format!(" and {} more", crate::format::count(more as u64)),
+        more => format!(" and {} more", ttmem_report::format::count(more as u64)),
     };
     format!(
         "{hosts} have no server that answers: {}{more}",
@@ -167,7 +167,7 @@ fn absent_sentence(absent: &[&FleetProblem]) -> String {
 }
 
 fn counted_processes(count: u64) -> String {
-    crate::format::counted_as(count, "process", "processes")
+    ttmem_report::format::counted_as(count, "process", "processes")
 }
 
 /// How bad a problem is.
@@ -288,8 +288,10 @@ fn host_cells(host: &FleetHost) -> Vec<Cell> {
     let refused = match host.failures_week {
         None => Cell::faint(UNKNOWN),
         Some(0) => Cell::faint("0"),
-        Some(count) if host.failures > 0 => Cell::inked(crate::format::count(count), Ink::Danger),
-        Some(count) => Cell::new(crate::format::count(count)),
+        Some(count) if host.failures > 0 => {
+            Cell::inked(ttmem_report::format::count(count), Ink::Danger)
+        }
+        Some(count) => Cell::new(ttmem_report::format::count(count)),
     };
     vec![
         name,

@@ -6,7 +6,6 @@
 use super::view::FleetView;
 use crate::app::TopError;
 use crate::data::Data;
-use crate::format;
 use crate::frame;
 use crate::input::{Input, Key, Parser};
 use crate::terminal::{Screen, Signals, read_input, wait_for_input};
@@ -19,6 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::time::{Duration, Instant};
 use ttmem_reader::{HttpUrl, Prometheus, PrometheusError};
 use ttmem_report::Fleet;
+use ttmem_report::format;
 
 /// Prometheus scrapes every 15 seconds by our example: asking more often shows nothing new.
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -5,7 +5,6 @@ use super::{
     host_cells, job_cells, problem_lines, summary,
 };
 use crate::data::Data;
-use crate::format::counted;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
@@ -13,6 +12,7 @@ use crate::views::{Chosen, KeyHelp, Meaning, Outcome, View};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, below, panel, row_of};
 use ratatui::layout::Rect;
 use ttmem_reader::HttpUrl;
+use ttmem_report::format::counted;
 use ttmem_report::{Fleet, FleetDevice, FleetHost, FleetJob};
 
 /// Problems that have a line before those below are only counted: a list of hosts has to have room.

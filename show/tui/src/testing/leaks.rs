@@ -26,13 +26,17 @@ pub(crate) fn leaks() -> Leaks {
     Leaks {
         schema: SCHEMA,
         time: Timestamp::from_unix_nanos(0),
-        growing: vec![GrowingGroup {
-            group: group("model.py:57", 8 << 20),
-            mark: Some("step".to_owned()),
-            since: 3,
-            steps: 4,
-            bytes_per_step: 2 << 20,
-        }],
+        growing: vec![
+            GrowingGroup {
+                group: group("model.py:57", 8 << 20),
+                mark: Some("step".to_owned()),
+                since: 3,
+                steps: 4,
+                bytes_per_step: 2 << 20,
+                sentence: String::new(),
+            }
+            .in_words(),
+        ],
         held_at_close: vec![held("model.py:57", true), held("cache.py:9", false)],
         left_out: 0,
     }

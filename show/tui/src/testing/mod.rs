@@ -40,7 +40,8 @@ pub(crate) fn needed(view: &dyn View, data: &Data, chosen: &Chosen) -> Needed {
             | Document::Failures
             | Document::Recording
             | Document::LastEvents
-            | Document::Leaks => {}
+            | Document::Leaks
+            | Document::Problems => {}
         }
     }
     needed

@@ -3,7 +3,6 @@
 //! `TTMEM_BLESS=1 cargo test -p ttmem-tui page` writes them.
 
 use crate::glossary::Word;
-use crate::labels::HIDDEN;
 use crate::theme::{Background, ColourDepth, Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::part_name;
@@ -12,6 +11,7 @@ use serde_json::json;
 use std::path::Path;
 use std::{env, fs};
 use ttmem_report::MemoryClass;
+use ttmem_report::labels::HIDDEN;
 
 /// Colours, by their names in the page.
 const COLOURS: [(&str, Ink); 13] = [

@@ -16,7 +16,6 @@ pub(crate) mod overview;
 pub(crate) mod problems;
 pub(crate) mod processes;
 pub(crate) mod programs;
-mod usage;
 
 use crate::data::Data;
 use crate::fetch::Document;

@@ -2,8 +2,8 @@
 
 use crate::data::Data;
 use crate::theme::{Ink, Theme};
-use crate::widgets::{Share, percent};
 use ttmem_report::{MemoryClass, Timestamp};
+use ttmem_report::{Share, percent};
 
 pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme: Theme) -> String {
     let processes = data.processes();
@@ -11,7 +11,7 @@ pub(super) fn owner(pid: Option<u32>, instance: Option<&str>, data: &Data, theme
         Some(_) => process.instance.as_deref() == instance,
         None => pid.is_some() && process.pid == pid,
     });
-    let name = same.and_then(crate::labels::process_name);
+    let name = same.and_then(ttmem_report::labels::process_name);
     match (pid, name) {
         (Some(pid), Some(name)) => format!("{pid} {name}"),
         (Some(pid), None) => pid.to_string(),
@@ -41,7 +41,7 @@ pub(super) fn known<T: ToString>(value: Option<T>, theme: Theme) -> String {
 }
 
 pub(super) fn known_bytes(size: Option<u64>, theme: Theme) -> String {
-    known(size.map(crate::format::bytes), theme)
+    known(size.map(ttmem_report::format::bytes), theme)
 }
 
 /// A percentage; never above 100, and a dash when one of the two is not known.

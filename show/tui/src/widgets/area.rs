@@ -1,11 +1,11 @@
 //! Values over time as a filled area, with its scale at the left and its times below.
 
 use super::canvas::Canvas;
-use super::share::Share;
 use super::text;
-use crate::format;
 use crate::theme::Ink;
 use ratatui::layout::Rect;
+use ttmem_report::Share;
+use ttmem_report::format;
 
 const LABELS: u16 = 10;
 

@@ -10,7 +10,6 @@ mod pane;
 mod panel;
 mod pen;
 mod prompt;
-pub(crate) mod share;
 mod table;
 pub(crate) mod text;
 
@@ -25,6 +24,5 @@ pub(crate) use pane::{Fact, Pane};
 pub(crate) use panel::panel;
 pub(crate) use pen::Pen;
 pub(crate) use prompt::Prompt;
-pub(crate) use share::{Share, percent};
 pub(crate) use table::Cell;
 pub use table::{Column, Table};

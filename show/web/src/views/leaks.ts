@@ -2,11 +2,10 @@
 
 import type { BufferGroup, BufferGroups, Device, HeldAtClose, Leaks, Mark } from "../api";
 import { choice, h, panel, replace, setText, titleOf } from "../dom";
-import type { Need } from "../documents";
+import { USUAL_INTERVAL, type Need } from "../documents";
 import { deviceName, processName } from "../figures";
 import { age, bytes, clock, counted } from "../format";
 import { GroupTable, missing, notice, Toolbar, usualGrouping } from "../parts";
-import { growth } from "../problems";
 import { Table } from "../table";
 import { calledFrom, shortLine } from "../text";
 import { finds, type Context, type View } from "../view";
@@ -79,7 +78,10 @@ export class LeaksView implements View {
   needs(context: Context): Need[] {
     const mark = this.mark(context)?.[0];
     const params = { by: grouped(context), since: mark?.time ?? context.snapshot?.server.started };
-    return [{ name: "since", path: "/api/v1/buffers/groups", params, every: 2000 }];
+    return [
+      { name: "since", path: "/api/v1/buffers/groups", params, every: 2000 },
+      { name: "leaks", path: "/api/v1/leaks", every: 5 * USUAL_INTERVAL },
+    ];
   }
 
   render(context: Context): void {
@@ -121,7 +123,7 @@ export class LeaksView implements View {
     const find = this.context().params["find"];
     const lines = leaks.growing.filter((group) => finds(find, group.line, group.operation, group.pid, group.process));
     this.growingPanel.hidden = lines.length === 0;
-    const text = (each: Leaks["growing"][number]) => `${growth(each)} · ${counted(each.buffers, "buffer")} · ${processName(each.pid, named(each.process, each.pid, ""))}`;
+    const text = (each: Leaks["growing"][number]) => `${each.sentence} · ${counted(each.buffers, "buffer")} · ${processName(each.pid, named(each.process, each.pid, ""))}`;
     const wanted = lines.map(text);
     if ([...this.growing.children].map((item) => item.textContent).join("\n") !== wanted.join("\n")) {
       replace(this.growing, ...wanted.map((line) => h("li", { class: "warning" }, line)));

@@ -1,13 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { BufferRow, BufferRowPage, CbUsage, ClassUsage, Device, DeviceHistory, DeviceUser, Explanation, History, KernelUsage, Leaks, Machine, Process, Recording, Rectangle, Snapshot, Telemetry, Timeline, Upstream, UpstreamBytes, UsedDevice } from "../../src/api";
+import type { BufferRow, BufferRowPage, CbUsage, ClassUsage, Device, DeviceHistory, DeviceUser, History, KernelUsage, Machine, Process, Recording, Rectangle, Snapshot, Telemetry, Timeline, Upstream, UpstreamBytes, UsedDevice } from "../../src/api";
 import { addresses, boxOf } from "../../src/charts/allocations";
 import { tree } from "../../src/charts/flame";
 import { apart, capacityWords, scaleOf, stacked, type Moment } from "../../src/charts/stack";
 import { filledL1, fragmented, incomplete, inOrder, largestFitText, overlap, stateOf } from "../../src/figures";
 import { address, bytes, clock, count, duration, fineAge, ids, lasted, percent, permille } from "../../src/format";
 import { barsOf, besides, elsewhere, hasSizes, isReported, namesOf, notAttached, remarkOf, sensors, upstream } from "../../src/machine";
-import { problems } from "../../src/problems";
 import { EmbeddedSource, pageOf, windowOf } from "../../src/embedded";
 import { EventLines, request } from "../../src/source";
 import { changed, parse, write } from "../../src/state";
@@ -145,44 +144,6 @@ describe("what follows from figures", () => {
       const filled = filledL1(device({ l1 }));
       expect(filled.parts.reduce((sum, [, size]) => sum + size, 0)).toBe(occupied);
     }
-  });
-
-  const said = (change: Partial<Device>, more: Partial<Snapshot> = {}, failures: Explanation[] = [], leaks: Leaks | null = null) => {
-    const snapshot = { time: "2026-11-16T10:00:00Z", devices: [device(change)], processes: [], ...more } as unknown as Snapshot;
-    return problems(snapshot, failures, leaks).map((problem) => problem.text);
-  };
-
-  test("what grew until a device was closed or a process ended stays a problem", () => {
-    const held = (line: string, departed: boolean, growing = true) => ({ pid: 7, process: "leak", departed, line, callers: [], operation: null, bytes: 2 << 20, growing });
-    const leaks = (...held_at_close: ReturnType<typeof held>[]) => ({ growing: [], held_at_close }) as unknown as Leaks;
-    const process = (state: string, ended?: string) =>
-      ({ processes: [{ pid: 7, name: "leak", state, released: ended ? { time: ended } : null }] }) as unknown as Partial<Snapshot>;
-    const closed = leaks(held("/m/a.py:5 f", false), held("/m/b.py:9 f", false), held("/m/c.py:1 f", false, false));
-    expect(said({}, process("live"), [], closed)).toEqual(["pid 7 leak grew until its device was closed: 4.0 MiB held, a.py:5 and 1 other line"]);
-    expect(said({}, {}, [], closed)).toEqual([]);
-    const ended = leaks(held("/m/a.py:5 f", true));
-    expect(said({}, process("exited", "2026-11-16T09:58:01Z"), [], ended)).toEqual(["pid 7 leak grew until it ended: 2.0 MiB held, a.py:5"]);
-    expect(said({}, process("exited", "2026-11-16T09:57:59Z"), [], ended)).toEqual([]);
-  });
-
-  test("each problem is named, and nothing wrong is nothing", () => {
-    expect(said({})).toEqual([]);
-    expect(said({ dram: usage({ capacity_bytes: 100 << 20, union_bytes: 95 << 20, largest_free_bytes_per_bank: (5 << 20) / 12 }) })).toEqual(["device 0: DRAM 95.0% full, 5.0 MiB free"]);
-    expect(said({ dram: usage({ largest_free_bytes_per_bank: 8 << 20 }) })).toEqual(["device 0: DRAM has 6.0 GiB free, but the largest fit is 96.0 MiB"]);
-    expect(said({ cb_headroom_bytes: 12_288 })).toEqual(["device 0: CB headroom is 12.0 KiB on the tightest core"]);
-    expect(said({ cb_headroom_bytes: 16_384 })).toEqual([]);
-    expect(said({ cb_headroom_bytes: -4096 })).toEqual(["device 0: CBs and an L1 buffer lie at one place, overlap of 4.0 KiB"]);
-    expect(said({ verified: false })).toEqual(["device 0: DIFFERS from the allocator"]);
-    const lost = { pid: 7, name: "python3", state: "live", incomplete: true, incomplete_reasons: [{ reason: "events_lost", count: 3, detail: null }] } as unknown as Process;
-    expect(said({}, { processes: [lost] })).toEqual(["tracking of pid 7 python3 is incomplete: 3 events lost"]);
-  });
-
-  test("a failure comes first while its process lives, and last for two minutes when it has ended", () => {
-    const failure = { sentence: "no room", time: "2026-11-16T09:58:30Z", last_time: null, pid: 7, process: "python3", device_ids: [0] } as unknown as Explanation;
-    const living = { pid: 7, state: "live", incomplete: false } as unknown as Process;
-    expect(said({ verified: false }, { processes: [living] }, [failure])[0]).toBe("pid 7 python3, device 0: no room (1 min 30 s ago)");
-    expect(said({ verified: false }, {}, [failure])[1]).toBe("pid 7 python3 (ended), device 0: no room (1 min 30 s ago)");
-    expect(said({}, { time: "2026-11-16T10:00:31Z" }, [failure])).toEqual([]);
   });
 
   test("how a process ended", () => {

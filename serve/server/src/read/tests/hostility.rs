@@ -90,7 +90,7 @@ fn refusals_are_problems() {
             "{request}: {answer}"
         );
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let problem: ttmem_report::Problem = serde_json::from_str(body).unwrap();
+        let problem: ttmem_report::ErrorBody = serde_json::from_str(body).unwrap();
         assert_eq!(
             (problem.schema, problem.error.as_str()),
             (ttmem_report::SCHEMA, word),

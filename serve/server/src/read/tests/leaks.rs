@@ -71,7 +71,7 @@ fn a_line_that_leaves_a_buffer_behind_in_each_step_is_named() {
         panic!("{leaks:?}");
     };
     assert_eq!(
-        growing.sentence(),
+        growing.sentence,
         "+768 B per step since step 3, model.py:57, called from main.py:3, main.py:4"
     );
     assert_eq!((growing.since, growing.steps), (3, 16));
@@ -151,10 +151,7 @@ fn marks_of_readers_count_where_a_process_sets_none() {
     let [growing] = leaks.growing.as_slice() else {
         panic!("{leaks:?}");
     };
-    assert_eq!(
-        growing.sentence(),
-        "+768 B per mark since mark 0, ttnn::add"
-    );
+    assert_eq!(growing.sentence, "+768 B per mark since mark 0, ttnn::add");
 }
 
 /// The growth that a scraper is told of each process.
@@ -177,7 +174,7 @@ fn metrics_and_the_line_at_the_top_have_the_figure_of_the_list() {
         panic!("{leaks:?}");
     };
     assert_eq!((process.bytes_per_step, process.lines), (768, 1));
-    assert_eq!(process.sentence(), leaks.growing[0].sentence());
+    assert_eq!(process.sentence(), leaks.growing[0].sentence);
     assert_eq!(scraped_growth(&served), [768]);
 }
 

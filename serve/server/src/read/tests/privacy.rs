@@ -34,6 +34,7 @@ fn documents(client: &ApiClient) -> String {
         serde_json::to_string(&client.left(Some(4001), None).unwrap()),
         serde_json::to_string(&client.failures(16).unwrap()),
         serde_json::to_string(&client.leaks().unwrap()),
+        serde_json::to_string(&client.problems().unwrap()),
         serde_json::to_string(&client.last(100, None).unwrap()),
     ];
     parts.map(Result::unwrap).join("\n")

@@ -26,7 +26,7 @@ fn refused(served: &Served, request: &str) -> (u16, String) {
     let answer = exchange(served, request.as_bytes());
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let problem: ttmem_report::Problem = serde_json::from_str(body).expect(&answer);
+    let problem: ttmem_report::ErrorBody = serde_json::from_str(body).expect(&answer);
     (code, problem.error)
 }
 
@@ -90,6 +90,7 @@ fn documents(client: &ApiClient) -> Vec<(String, Value)> {
     );
     add("failures".to_owned(), json(client.failures(16)));
     add("leaks".to_owned(), json(client.leaks()));
+    add("problems".to_owned(), json(client.problems()));
     for pid in [101, 103, 9999] {
         add(format!("left {pid}"), json(client.left(Some(pid), None)));
     }

@@ -11,7 +11,7 @@ mod totals;
 
 use crate::data::{Data, Link, Update};
 use std::time::{Duration, Instant};
-use ttmem_report::Timestamp;
+use ttmem_report::{Leaks, Problems, SCHEMA, Snapshot, Timestamp};
 
 /// What a world is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,12 +147,34 @@ impl World {
             Update::Groups(query, groups),
             Update::Events(self.events()),
             Update::Failures(self.failures()),
+            Update::Problems(self.problems(NOW)),
         ];
         let l1_map = self.l1_map();
         updates.extend(l1_map.map(|(device, map)| Update::L1Map(device, Box::new(map))));
         let blocks = self.blocks();
         updates.extend(blocks.map(|(device, map)| Update::Blocks(device, Box::new(map))));
         updates
+    }
+
+    /// What a server finds wrong in these documents at a time.
+    pub(crate) fn problems(self, time: Timestamp) -> Problems {
+        let snapshot = Snapshot {
+            time,
+            ..self.snapshot()
+        };
+        let failures = self.failures().failures;
+        let no_leaks = Leaks {
+            schema: SCHEMA,
+            time,
+            growing: Vec::new(),
+            held_at_close: Vec::new(),
+            left_out: 0,
+        };
+        Problems {
+            schema: SCHEMA,
+            time,
+            problems: ttmem_report::problems(&snapshot, &failures, &no_leaks),
+        }
     }
 
     pub(crate) fn name(self, usual: &str, number: u32) -> String {

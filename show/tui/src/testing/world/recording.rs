@@ -77,6 +77,7 @@ impl World {
             .into_iter()
             .filter_map(|update| match update {
                 Update::Link(_) => None,
+                Update::Problems(_) => Some(Update::Problems(self.problems(at))),
                 Update::Events(events) => Some(Update::LastEvents(LastEvents {
                     schema: SCHEMA,
                     events: events.into_iter().map(|event| event.event).collect(),

@@ -1,11 +1,11 @@
 //! Buffers summed up: a table of groups, for the list of buffers and for what grew.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{self, age, class_ink, percent_of};
 use crate::widgets::{Bar, Canvas, Cell, Column, Cursor, Table};
 use ratatui::layout::Rect;
+use ttmem_report::format;
 use ttmem_report::{BufferGroup, BufferGroups, GroupBy, MemoryClass};
 
 /// What the view of buffers can be grouped by.

@@ -1,10 +1,10 @@
 //! The rows of the list, and all that is known of one.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, class_ink, known, known_bytes, owner};
 use crate::widgets::{Cell, Column, Fact};
+use ttmem_report::format;
 use ttmem_report::{BufferRow, SortBy, short_line};
 
 /// Where lines of Python are recorded they say more than the owner.

@@ -13,13 +13,13 @@ use self::question::Question;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::{Data, Window};
 use crate::fetch::Document;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
 use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Pane, Table, below, row_of};
 use ratatui::layout::Rect;
+use ttmem_report::format;
 use ttmem_report::{BufferGroup, BufferGroups, BufferRow, GroupBy, MemoryClass, SortBy, Timestamp};
 
 #[derive(Debug, Default)]

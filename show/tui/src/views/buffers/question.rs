@@ -5,12 +5,12 @@
 //! now and then.
 
 use crate::data::Data;
-use crate::format;
 use crate::playback::Subject;
 use crate::theme::Theme;
 use crate::views::Chosen;
 use crate::views::naming::CLASSES;
 use crate::widgets::{Cursor, Prompt};
+use ttmem_report::format;
 use ttmem_report::{BufferGroups, BufferQuery, Device, GroupBy, MemoryClass, SortBy, Timestamp};
 
 /// Windows begin at multiples of so many rows, or of more on a very high screen.

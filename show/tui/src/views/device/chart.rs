@@ -1,11 +1,12 @@
 //! One figure over time: an area over a time axis with real times.
 
 use super::series::Series;
-use crate::format;
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Share, percent, row_of, text};
+use crate::widgets::{Canvas, row_of, text};
 use ratatui::layout::Rect;
+use ttmem_report::format;
 use ttmem_report::{Device, DeviceHistory, History, Timestamp};
+use ttmem_report::{Share, percent};
 
 const LABELS: u16 = 11;
 const TIME: u16 = 8;

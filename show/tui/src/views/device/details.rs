@@ -3,18 +3,17 @@
 //! Only those on the screen are drawn.
 
 use crate::data::Data;
-use crate::format;
-use crate::labels;
-use crate::machine_labels;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, part_name, percent_of};
-use crate::views::usage;
-use crate::widgets::{
-    Bar, Canvas, Cell, Column, Prompt, Share, Table, left_of, percent, right_of, text,
-};
+use crate::widgets::{Bar, Canvas, Cell, Column, Prompt, Table, left_of, right_of, text};
 use ratatui::layout::Rect;
 use std::rc::Rc;
-use ttmem_report::{AllocatorUsage, ClassUsage, Device, MemoryClass, Timestamp};
+use ttmem_report::format;
+use ttmem_report::labels;
+use ttmem_report::machine_labels;
+use ttmem_report::{
+    AllocatorUsage, ClassUsage, Device, MemoryClass, Share, Timestamp, percent, usage,
+};
 
 const LEAD: usize = 10;
 /// A bar beside a table has at least so many columns, and at most.
@@ -120,9 +119,10 @@ pub(super) fn programs<'d>(
     let share = percent_of(l1.occupied_bytes, l1.physical_bytes, theme);
     let occupied = size(l1.occupied_bytes);
     // As the bar has it, where that is known.
-    let reserved = usage::parts_of_l1(device).map_or(l1.reserved_bytes, |[(_ink, part), ..]| {
-        l1.reserved_bytes.map(|_known| part)
-    });
+    let reserved = usage::parts_of_l1(device)
+        .map_or(l1.reserved_bytes, |[(_reserved, part), ..]| {
+            l1.reserved_bytes.map(|_known| part)
+        });
     let in_use = vec![
         ("occupied", format!("{occupied} {share}")),
         ("of", size(l1.physical_bytes)),
@@ -407,7 +407,8 @@ fn fields_line<'d>(lead: &'static str, fields: Vec<Field>) -> Line<'d> {
 /// A bar of all of L1: what is reserved, resident circular buffers, buffers, the small region.
 fn draw_in_use(canvas: &mut Canvas<'_>, area: Rect, device: &Device) {
     let theme = canvas.theme;
-    let parts = usage::parts_of_l1(device);
+    let parts =
+        usage::parts_of_l1(device).map(|parts| parts.map(|(part, bytes)| (Ink::from(part), bytes)));
     let whole = device.l1.physical_bytes.filter(|_| parts.is_some());
     let bar = Bar::new(parts.as_ref().map_or(&[][..], |parts| parts), whole);
     let lead = u16::try_from(LEAD).unwrap_or(0).min(area.width);

@@ -16,7 +16,6 @@ pub(crate) use title::draw_title;
 use super::{Chosen, KeyHelp, Outcome, Tab, View, option};
 use crate::data::Data;
 use crate::fetch::Document;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::playback::Subject;
@@ -28,6 +27,7 @@ use ratatui::layout::Rect;
 use series::Series;
 use std::cmp::Ordering;
 use std::rc::Rc;
+use ttmem_report::format;
 use ttmem_report::{Device, DeviceHistory, History};
 
 /// How far back charts can reach, and what that is called.

@@ -1,7 +1,7 @@
 //! The figures of a device that are drawn over time.
 
-use crate::format;
 use crate::theme::Ink;
+use ttmem_report::format;
 use ttmem_report::{Device, DeviceHistory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

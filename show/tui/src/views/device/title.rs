@@ -1,14 +1,14 @@
 //! The line that says which device a view is of: all its names, and how its figures are known.
 
 use crate::data::Data;
-use crate::labels;
-use crate::machine_labels::{self, Whose};
 use crate::theme::{Ink, Theme};
 use crate::views::Chosen;
 use crate::views::naming::known;
 use crate::widgets::{Canvas, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_report::Device;
+use ttmem_report::labels;
+use ttmem_report::machine_labels::{self, Whose};
 
 const NAME_COLUMNS: usize = 16;
 

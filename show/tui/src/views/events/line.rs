@@ -1,11 +1,11 @@
 //! An event as a row, and in full.
 
 use super::family::Weight;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming;
 use crate::widgets::{Cell, Column};
 use std::fmt::Write as _;
+use ttmem_report::format;
 use ttmem_report::{EventFields, FieldValue, StreamEvent};
 
 pub(super) const fn columns(screen: u16) -> [Column; 9] {

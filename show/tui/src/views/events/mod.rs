@@ -14,13 +14,13 @@ use self::family::Family;
 use self::rows::{Row, Rows, Wanted};
 use super::{Chosen, KeyHelp, Outcome, View, option};
 use crate::data::{Data, Link, Tail};
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Cursor, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use ttmem_report::Timestamp;
+use ttmem_report::format;
 
 /// Rows of a screen below which the chosen event is not shown in full.
 const ROOM_FOR_DETAILS: u16 = 12;

@@ -10,12 +10,12 @@ use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
 use crate::explanation::{self, Style};
 use crate::fetch::Document;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, above, below, panel, row_of};
 use ratatui::layout::Rect;
+use ttmem_report::format;
 use ttmem_report::{Explanation, Timestamp, Verdict};
 
 const COLUMNS: &[Column] = &[

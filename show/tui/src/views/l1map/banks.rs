@@ -2,17 +2,16 @@
 
 use super::column::{NARROW, age, origin};
 use crate::data::Data;
-use crate::format;
-use crate::labels;
 use crate::theme::{Ink, Theme};
 use crate::views::device::class_name;
 use crate::views::naming::{class_ink, known, known_bytes, percent_of};
 use crate::widgets::{
-    Bar, Canvas, Cell, Column, Cursor, Prompt, Share, Table, below, left_of, percent, right_of,
-    row_of, text,
+    Bar, Canvas, Cell, Column, Cursor, Prompt, Table, below, left_of, right_of, row_of, text,
 };
 use ratatui::layout::Rect;
+use ttmem_report::labels;
 use ttmem_report::{Block, BlockMap, Stretch};
+use ttmem_report::{Share, format, percent};
 
 const ADDRESSES: u16 = 13;
 const MOST_CELLS: u32 = 4096;

@@ -1,11 +1,11 @@
 //! One core from the top to address 0: a bar with everything that lies on it, and a list of it.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cell, Column, Cursor, Prompt, Table, text};
 use ratatui::layout::Rect;
 use std::cmp::Reverse;
+use ttmem_report::format;
 use ttmem_report::{CbKind, L1Column, Segment, SegmentKind, Timestamp, short_line};
 
 const SEGMENTS: &[Column] = &[

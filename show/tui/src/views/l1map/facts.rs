@@ -4,12 +4,12 @@ use super::column::age;
 use super::gap::Gap;
 use super::grid::Place;
 use crate::data::Data;
-use crate::format;
-use crate::labels;
 use crate::theme::Ink;
 use crate::views::naming::{known, known_bytes, percent_of};
 use crate::widgets::{Canvas, Cell, Column, Table, right_of, row_of, text};
 use ratatui::layout::Rect;
+use ttmem_report::format;
+use ttmem_report::labels;
 use ttmem_report::{L1Core, L1Map};
 
 const WORDS: u16 = 12;

@@ -1,8 +1,8 @@
 //! How far the storage of programs is from the lowest buffer of a core.
 
-use crate::format;
-use crate::labels;
 use crate::theme::{Ink, Theme};
+use ttmem_report::format;
+use ttmem_report::labels;
 use ttmem_report::{L1Core, L1Map};
 
 const NARROW_BYTES: i128 = labels::NARROW_HEADROOM_BYTES as i128;

@@ -2,8 +2,9 @@
 
 use super::gap::Gap;
 use crate::theme::Ink;
-use crate::widgets::{Canvas, Share, text};
+use crate::widgets::{Canvas, text};
 use ratatui::layout::Rect;
+use ttmem_report::Share;
 use ttmem_report::{L1Core, L1Map};
 
 pub(super) type Place = (u32, u32);

@@ -17,10 +17,8 @@ use super::naming::known;
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
 use crate::fetch::Document;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::labels;
 use crate::playback::Subject;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, left_of, right_of, row_of};
@@ -28,6 +26,8 @@ use gap::Gap;
 use grid::{GridPlace, Place};
 use ratatui::layout::Rect;
 use refused::Refused;
+use ttmem_report::format;
+use ttmem_report::labels;
 use ttmem_report::{BlockMap, Device, DeviceKey, L1Map, MemoryClass};
 
 /// From so many columns on, the bar of a core has words beside it.
@@ -323,7 +323,8 @@ impl View for L1MapView {
                 return vec![Document::Blocks(key, class, self.cells.unwrap_or(256))];
             }
         };
-        vec![map]
+        // What was refused lately is drawn over it.
+        vec![map, Document::Failures]
     }
 
     fn handle(&mut self, key: Key, data: &Data, chosen: &mut Chosen) -> Outcome {

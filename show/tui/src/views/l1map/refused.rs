@@ -1,8 +1,8 @@
 //! A program that was refused: where its storage would have lain, and what it met.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::Ink;
+use ttmem_report::format;
 use ttmem_report::{Clash, Device, L1Map, Process, StorageKind};
 
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn}
 use crate::testing::world::{self, Names, World};
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
-use ttmem_report::SegmentKind;
+use ttmem_report::{SegmentKind, Timestamp};
 
 const BUSY: World = World {
     devices: 8,
@@ -420,7 +420,8 @@ fn a_refused_program_is_hatched_over_what_it_met() {
     }
     assert!(!is_drawn(&of_another));
     // ...nor ten minutes later.
-    data.now += std::time::Duration::from_secs(600);
+    let totals = &mut data.snapshot.as_mut().expect("totals").document;
+    totals.time = Timestamp::from_unix_nanos(totals.time.unix_nanos() + 600_000_000_000);
     let later = drawn(
         &mut L1MapView::default(),
         &data,

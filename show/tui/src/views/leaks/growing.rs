@@ -1,12 +1,12 @@
 //! What grows with the marks, and what was held at close, each by its line of Python.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::known;
 use crate::widgets::{Canvas, Prompt, row_of};
 use ratatui::layout::Rect;
 use ttmem_report::LeakGroup;
+use ttmem_report::format;
 
 pub(super) type Line = Vec<(String, Ink)>;
 
@@ -49,7 +49,7 @@ pub(super) fn lines(data: &Data, find: &Prompt, theme: Theme) -> Vec<Line> {
     let growing = growing.map(|growing| {
         vec![
             ("growing  ".to_owned(), Ink::Warning),
-            (growing.sentence(), Ink::Strong),
+            (growing.sentence.clone(), Ink::Strong),
             (about(&growing.group, theme), Ink::Faint),
         ]
     });

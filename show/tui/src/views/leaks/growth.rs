@@ -7,11 +7,11 @@
 //! values since are the server's own, for each mark.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::known;
 use crate::widgets::{Canvas, Cell, Column, Table, above, row_of};
 use ratatui::layout::Rect;
+use ttmem_report::format;
 use ttmem_report::{Device, DeviceHistory, History, PeakBytes, Timestamp};
 
 /// Seconds that the history which is always here reaches back.

@@ -1,13 +1,13 @@
 //! Processes that held buffers when they should not have: at the end of a mesh, or at their own.
 
 use crate::data::Data;
-use crate::format;
-use crate::labels::departure;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, owner};
 use crate::widgets::{Canvas, Cell, Column, Prompt, Table};
 use ratatui::layout::Rect;
 use ttmem_report::Process;
+use ttmem_report::format;
+use ttmem_report::labels::departure;
 
 const COLUMNS: &[Column] = &[
     Column::words("PROCESS", 16, 0).growing(),

@@ -16,14 +16,14 @@ use super::buffers::question::{self, Question};
 use super::{Chosen, KeyHelp, Outcome, View, around};
 use crate::data::Data;
 use crate::fetch::Document;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Key, Pointer};
-use crate::labels;
 use crate::theme::Ink;
 use crate::widgets::{Canvas, Cursor, Prompt, above, below, row_of};
 use parts::{LEAST, hidden, part, shared};
 use ratatui::layout::Rect;
+use ttmem_report::format;
+use ttmem_report::labels;
 use ttmem_report::{BufferGroups, BufferQuery, GroupBy, Mark};
 
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@
 use super::figures::{Figures, Filled};
 use super::plan::Size;
 use crate::data::Data;
-use crate::format::{bytes, counted_as, time_near};
-use crate::labels;
-use crate::machine_labels::{self, Whose, is_reported};
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::{Canvas, Pen, row_of, text};
 use ratatui::layout::Rect;
+use ttmem_report::format::{bytes, counted_as, time_near};
+use ttmem_report::labels;
+use ttmem_report::machine_labels::{self, Whose, is_reported};
 use ttmem_report::{ClassUsage, Device};
 
 const NAME: u16 = 10;

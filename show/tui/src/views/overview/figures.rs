@@ -2,17 +2,15 @@
 //!
 //! Pure: from the documents to numbers, nothing is drawn here.
 
-use crate::format;
-use crate::labels;
-use crate::machine_labels::{Whose, has_sizes};
 use crate::theme::Ink;
-use crate::views::usage;
-use crate::widgets::{Bar, Share, percent};
+use crate::widgets::Bar;
 use std::collections::HashMap;
-use ttmem_report::{ClassUsage, Device, DeviceKey, Snapshot};
-
-/// From this share on, in thousandths, memory is called nearly full.
-pub(crate) const NEARLY_FULL_PERMILLE: u16 = 950;
+use ttmem_report::format;
+use ttmem_report::labels;
+use ttmem_report::machine_labels::{Whose, has_sizes};
+use ttmem_report::{
+    ClassUsage, Device, DeviceKey, NEARLY_FULL_PERMILLE, Share, Snapshot, percent, usage,
+};
 
 /// A memory of a device: what it is taken by and how much there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +71,7 @@ impl Filled {
             return Self::class(Ink::L1, &device.l1);
         };
         Self {
-            parts,
+            parts: parts.map(|(part, bytes)| (Ink::from(part), bytes)),
             used,
             whole: Some(physical),
             peak: None,
@@ -201,7 +199,7 @@ pub(crate) fn holders(snapshot: &Snapshot) -> Vec<Holders> {
         .map(|(place, device)| (device.key(), place))
         .collect();
     let living = snapshot.processes.iter();
-    for process in living.filter(|process| !crate::labels::is_gone(process)) {
+    for process in living.filter(|process| !ttmem_report::labels::is_gone(process)) {
         for device in &process.devices {
             let place = places.get(&device.key());
             if let Some(of) = place.and_then(|place| holders.get_mut(*place)) {

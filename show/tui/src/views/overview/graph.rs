@@ -2,13 +2,13 @@
 
 use super::figures::Filled;
 use crate::data::Data;
-use crate::format;
-use crate::labels;
-use crate::machine_labels::counted_apart;
 use crate::theme::Ink;
 use crate::views::naming::{known_bytes, percent_of};
 use crate::widgets::{Area, Canvas, draw_area, left_of, panel, right_of, text};
 use ratatui::layout::Rect;
+use ttmem_report::format;
+use ttmem_report::labels;
+use ttmem_report::machine_labels::counted_apart;
 use ttmem_report::{DeviceHistory, History, Timestamp};
 
 /// Narrower, one graph is enough.

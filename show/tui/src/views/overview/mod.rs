@@ -17,15 +17,15 @@ use super::notice::{draw_notice, draw_silence};
 use super::processes::Processes;
 use super::{Chosen, KeyHelp, Outcome, Tab, View};
 use crate::data::Data;
-use crate::format;
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::machine_labels::{self, FROM_COUNTERS, Whose};
 use crate::theme::Ink;
 use crate::widgets::{Canvas, left_of, panel, row_of};
 use ratatui::layout::Rect;
 use std::time::Instant;
 use ttmem_report::Timestamp;
+use ttmem_report::format;
+use ttmem_report::machine_labels::{self, FROM_COUNTERS, Whose};
 
 const NO_DEVICE: &str = "No device is known yet.";
 const ADVICE: &str = "Run your program with `ttmem run -- PROGRAM`, and every device that it opens \

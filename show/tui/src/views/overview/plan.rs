@@ -2,10 +2,10 @@
 //!
 //! Pure: from the number of devices and the room to places. Both drawing and keys go by it.
 
-use crate::machine_labels::is_reported;
 use crate::widgets::{above, below, left_of, right_of};
 use ratatui::layout::Rect;
 use ttmem_report::Device;
+use ttmem_report::machine_labels::is_reported;
 
 /// How much a device shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use super::grouped::{Group, has_label};
 use super::held::{command, remarks, state, user};
 use crate::data::Data;
-use crate::format::{bytes, ids, short_duration};
-use crate::labels::{fullest, held, is_gone};
-use crate::machine_labels::has_sizes;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes};
 use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Sort, SortKey, sparkline, text};
+use ttmem_report::format::{bytes, ids, short_duration};
+use ttmem_report::labels::{fullest, held, is_gone};
+use ttmem_report::machine_labels::has_sizes;
 use ttmem_report::{Process, ProcessDevice};
 
 const DEVICES: usize = 10;

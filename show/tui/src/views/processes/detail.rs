@@ -3,10 +3,7 @@
 use super::held::{command, remarks, user};
 use crate::data::Data;
 use crate::fetch::Document;
-use crate::format::{bytes, count, counted};
 use crate::input::{Key, Pointer};
-use crate::labels::{self, held};
-use crate::machine_labels::has_sizes;
 use crate::theme::{Ink, Theme};
 use crate::views::buffers::groups;
 use crate::views::buffers::question::sums;
@@ -17,6 +14,9 @@ use crate::widgets::{
     right_of, text,
 };
 use ratatui::layout::Rect;
+use ttmem_report::format::{bytes, count, counted};
+use ttmem_report::labels::{self, held};
+use ttmem_report::machine_labels::has_sizes;
 use ttmem_report::{BufferQuery, GroupBy, Process, ProcessDevice, ProcessState};
 
 /// What can be done to see what is missing.

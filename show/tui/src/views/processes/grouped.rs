@@ -2,9 +2,9 @@
 //!
 //! Pure: from the documents to groups, in the order of the rows.
 
-use crate::format::counted_as;
 use std::cmp::Reverse;
 use ttmem_report::Process;
+use ttmem_report::format::counted_as;
 
 /// What processes are put together by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //!
 //! Pure: from the documents to words.
 
-use crate::format::{self, bytes, counted, counted_as};
-use crate::labels;
-use crate::machine_labels::{FROM_COUNTERS, NOT_ATTACHED, has_sizes};
 use crate::theme::Ink;
+use ttmem_report::format::{self, bytes, counted, counted_as};
+use ttmem_report::labels;
+use ttmem_report::machine_labels::{FROM_COUNTERS, NOT_ATTACHED, has_sizes};
 use ttmem_report::{Process, ProcessState};
 
 /// The state of a process in a word or two; of one that is gone, how it ended and what it held.
@@ -98,7 +98,7 @@ pub(crate) fn remarks(process: &Process) -> Vec<Remark> {
 pub(crate) fn command(process: &Process) -> Option<&str> {
     let host = process.host.as_ref();
     let command = host.and_then(|host| host.command.as_deref());
-    command.or(crate::labels::process_name(process))
+    command.or(ttmem_report::labels::process_name(process))
 }
 
 /// The user by name, else by number.

@@ -19,14 +19,14 @@ use super::notice::{draw_notice, draw_silence};
 use super::{Chosen, KeyHelp, Outcome, View};
 use crate::data::Data;
 use crate::fetch::Document;
-use crate::format::{bytes, counted, counted_as, time_near};
 use crate::glossary::Word;
 use crate::input::{Gesture, Key, Pointer};
-use crate::labels::{held, is_gone, on_devices};
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, List, Prompt, Table, above, below, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, BTreeSet};
+use ttmem_report::format::{bytes, counted, counted_as, time_near};
+use ttmem_report::labels::{held, is_gone, on_devices};
 use ttmem_report::{Process, ProcessDevice, ProcessState};
 
 const NO_PROCESS: &str = "No process has been seen yet.";

@@ -2,9 +2,7 @@
 
 use super::held::state;
 use super::*;
-use crate::format::short_duration as age;
 use crate::input::Gesture;
-use crate::labels::fullest;
 use crate::testing::screen::{THEME, assert_in_every_world, assert_screen, drawn, text as lines};
 use crate::testing::world::{self, Names, World};
 use crate::theme::ColourDepth;
@@ -13,6 +11,8 @@ use crate::views::Tab;
 use crate::widgets::Canvas;
 use ratatui::buffer::Buffer;
 use ttmem_report::Source;
+use ttmem_report::format::short_duration as age;
+use ttmem_report::labels::fullest;
 
 const BUSY: World = World {
     devices: 8,

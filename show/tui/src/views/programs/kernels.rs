@@ -5,13 +5,13 @@
 //! at least so much while the server has rows that it did not list.
 
 use crate::data::{Data, Fresh, Listed};
-use crate::format;
 use crate::theme::Theme;
 use crate::views::naming::{known, known_bytes, owner};
 use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Sort};
 use std::collections::BTreeMap;
 use std::time::Instant;
+use ttmem_report::format;
 use ttmem_report::{HexId, KernelRow};
 
 /// The columns; of some of the rows only, what is put together is at least so much.

@@ -1,11 +1,11 @@
 //! The table of programs, and all that is known of one.
 
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{age, known, known_bytes, owner};
 use crate::widgets::SortKey::{Number, Text};
 use crate::widgets::{Cell, Column, Fact, Sort};
+use ttmem_report::format;
 use ttmem_report::{BinaryState, ProgramDevice, ProgramRow, Timestamp, user_frame};
 
 pub(super) const COLUMNS: &[Column] = &[

@@ -6,7 +6,6 @@
 
 use super::list;
 use crate::data::Data;
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::views::naming::{known, known_bytes, owner, percent_of};
 use crate::widgets::{
@@ -14,6 +13,7 @@ use crate::widgets::{
 };
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
+use ttmem_report::format;
 use ttmem_report::{
     ConfigRingEntry, ConfigRingUsage, CoreType, Device, DeviceKey, PrefetchUsage, ProgramRow,
 };

@@ -4,9 +4,9 @@ use super::super::Chosen;
 use super::super::naming::{known, known_bytes, percent_of};
 use super::{Page, Programs, timeline};
 use crate::data::{Data, Fresh, Listed};
-use crate::format;
 use crate::theme::{Ink, Theme};
 use ttmem_report::Device;
+use ttmem_report::format;
 
 type Parts = Vec<(String, Ink)>;
 

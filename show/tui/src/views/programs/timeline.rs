@@ -7,12 +7,12 @@
 
 use super::list;
 use crate::data::{Data, Fresh, Link, Listed};
-use crate::format;
 use crate::theme::{Ink, Theme};
 use crate::widgets::{Canvas, Cursor, Prompt, below, left_of, right_of, row_of, text};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
+use ttmem_report::format;
 use ttmem_report::{ProgramRow, Timestamp};
 
 pub(super) const POLLS: u16 = 120;

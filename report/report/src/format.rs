@@ -2,8 +2,8 @@
 //!
 //! Every result has a bounded width, whatever the number, so that tables stay aligned.
 
-use ttmem_report::Timestamp;
-pub use ttmem_report::size_text as bytes;
+use crate::Timestamp;
+pub use crate::size_text as bytes;
 
 /// Characters of the longest size, `1023.9 MiB`.
 pub const SIZE_WIDTH: usize = 10;
@@ -74,7 +74,7 @@ pub fn duration(seconds: u64) -> String {
 
 /// How long something had been there at a moment that stands still: what a program does within a second has its parts of one.
 #[must_use]
-pub(crate) fn fine_duration(nanos: u64) -> String {
+pub fn fine_duration(nanos: u64) -> String {
     match nanos {
         0..1_000_000 => format!("{} µs", nanos / 1000),
         1_000_000..1_000_000_000 => format!("{} ms", nanos / 1_000_000),
@@ -83,7 +83,7 @@ pub(crate) fn fine_duration(nanos: u64) -> String {
 }
 
 /// A duration in its two largest units, in few characters: `59s`, `12m 5s`, `3h 12m`, `2d 3h`.
-pub(crate) fn short_duration(seconds: u64) -> String {
+pub fn short_duration(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
         (0, 0, 0) => format!("{seconds}s"),
         (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
@@ -93,7 +93,7 @@ pub(crate) fn short_duration(seconds: u64) -> String {
     }
 }
 
-pub(crate) fn rough_duration(seconds: u64) -> String {
+pub fn rough_duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

@@ -1,9 +1,7 @@
 //! What the machine says by itself, in the words of every screen and report.
 
 use crate::format::bytes;
-use ttmem_report::{
-    Device, DeviceUser, Machine, Process, ProcessState, Source, Telemetry, UpstreamBytes,
-};
+use crate::{Device, DeviceUser, Machine, Process, ProcessState, Source, Telemetry, UpstreamBytes};
 
 /// Whose figures they are, beside each of them.
 pub const FROM_COUNTERS: &str = "from TT-Metal's counters";
@@ -213,7 +211,7 @@ pub fn has_sizes(process: &Process) -> bool {
 #[must_use]
 pub fn elsewhere(machine: Option<&Machine>) -> Option<String> {
     let unmatched = machine.map_or(&[][..], |machine| &machine.unmatched);
-    let held = |upstream: &ttmem_report::Upstream| {
+    let held = |upstream: &crate::Upstream| {
         let bytes = upstream.not_attached.filter(|bytes| !bytes.is_zero())?;
         Some((upstream.id, bytes))
     };
@@ -280,10 +278,10 @@ mod tests {
     use super::*;
 
     /// What TT-Metal counts of processes that are not attached.
-    fn counters(id: u64, dram: u64) -> ttmem_report::Upstream {
-        ttmem_report::Upstream {
+    fn counters(id: u64, dram: u64) -> crate::Upstream {
+        crate::Upstream {
             source: "shm".to_owned(),
-            id: ttmem_report::HexId(id),
+            id: crate::HexId(id),
             matched_by: None,
             owner: None,
             version: Some(4),
@@ -327,7 +325,7 @@ mod tests {
     fn counters_of_other_chips_are_said_where_somebody_has_something_there() {
         let said = |unmatched| {
             elsewhere(Some(&Machine {
-                time: ttmem_report::Timestamp::from_unix_nanos(0),
+                time: crate::Timestamp::from_unix_nanos(0),
                 processes: Vec::new(),
                 unmatched,
                 upstream_limits: Vec::new(),

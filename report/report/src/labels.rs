@@ -3,8 +3,8 @@
 //! Nothing else formats these figures, so that two views of one moment cannot differ.
 
 use crate::format::bytes;
-use crate::widgets::share::{Share, percent};
-use ttmem_report::{
+use crate::share::{Share, percent};
+use crate::{
     AllocatorUsage, ClassUsage, Device, Explanation, IncompleteReason, Mark, MemoryClass, Process,
     ProcessDevice, ProcessState, Released, Setting,
 };
@@ -390,7 +390,7 @@ mod tests {
             kernels: 0,
             bytes: 0,
             buffer_bytes: 0,
-            time: ttmem_report::Timestamp::from_unix_nanos(0),
+            time: crate::Timestamp::from_unix_nanos(0),
             reason: "ended".to_owned(),
         }
     }

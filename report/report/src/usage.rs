@@ -1,14 +1,26 @@
 //! What memory is taken by, for every view that draws or writes it: so that all say the same.
 
 use crate::format;
-use crate::theme::Ink;
-use ttmem_report::{ClassUsage, Device};
+use crate::{ClassUsage, Device};
+
+/// What a part of occupied L1 is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum L1Part {
+    /// What the runtime takes before any allocator.
+    Reserved,
+    /// Resident programs: circular buffers and their like.
+    Storage,
+    Buffers,
+    /// The small region.
+    Small,
+}
 
 /// What *occupied* of L1 consists of, in the order in which it lies there; none if it is not known.
 ///
 /// What programs have resident is what is left of it: buffers that lie below circular buffers are
 /// counted once. So the parts add up to *occupied*, whatever a server sent.
-pub(super) fn parts_of_l1(device: &Device) -> Option<[(Ink, u64); 4]> {
+#[must_use]
+pub fn parts_of_l1(device: &Device) -> Option<[(L1Part, u64); 4]> {
     let mut left = device.l1.occupied_bytes?;
     let mut take = |bytes: u64| {
         let part = bytes.min(left);
@@ -19,17 +31,18 @@ pub(super) fn parts_of_l1(device: &Device) -> Option<[(Ink, u64); 4]> {
     let large = take(device.l1.used_bytes());
     let small = take(device.l1_small.used_bytes());
     Some([
-        (Ink::Reserved, reserved),
-        (Ink::Storage, left),
-        (Ink::L1, large),
-        (Ink::L1Small, small),
+        (L1Part::Reserved, reserved),
+        (L1Part::Storage, left),
+        (L1Part::Buffers, large),
+        (L1Part::Small, small),
     ])
 }
 
 /// A warning for each memory of which more is taken than there is.
 ///
 /// Bars and percentages end at 100 %, which alone would look like memory that is just full.
-pub(super) fn over_capacity(device: &Device) -> Vec<(&'static str, String)> {
+#[must_use]
+pub fn over_capacity(device: &Device) -> Vec<(&'static str, String)> {
     let l1 = &device.l1;
     let occupied = l1.occupied_bytes.unwrap_or(0);
     let charged = |class: &ClassUsage| (class.used_bytes(), class.capacity_bytes);
@@ -54,21 +67,10 @@ pub(super) fn over_capacity(device: &Device) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::world::{Names, World};
-
-    fn device() -> Device {
-        let world = World {
-            devices: 1,
-            processes: 1,
-            busy: false,
-            names: Names::Usual,
-        };
-        world.data().devices()[0].clone()
-    }
 
     #[test]
     fn the_parts_of_l1_add_up_to_what_is_occupied() {
-        let mut device = device();
+        let mut device = Device::default();
         let numbers = [0, 1, 1 << 20, 90 << 20, u64::MAX];
         for occupied in numbers {
             for taken in numbers {
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn more_than_there_is_is_told_with_both_figures() {
-        let mut device = device();
+        let mut device = Device::default();
         assert!(over_capacity(&device).is_empty());
         device.dram.capacity_bytes = Some(10 << 30);
         device.dram.union_bytes = Some(10 << 30);

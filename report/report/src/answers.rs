@@ -10,7 +10,7 @@ use crate::{Mark, Released, SchemaVersion};
 
 /// The body of every HTTP error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Problem {
+pub struct ErrorBody {
     /// The version of the format.
     pub schema: SchemaVersion,
     /// What went wrong, as one stable word for programs: `not_found`, `busy`, …
@@ -20,7 +20,7 @@ pub struct Problem {
 }
 
 /// `error: detail`, safe to print: whoever answers on a socket is not always our server.
-impl fmt::Display for Problem {
+impl fmt::Display for ErrorBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let printable = |text: &str| text.replace(is_deceptive, "\u{fffd}");
         write!(f, "{}: {}", printable(&self.error), printable(&self.detail))

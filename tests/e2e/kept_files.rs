@@ -6,6 +6,7 @@ use crate::support::server::{TestServer, ttmem};
 use crate::support::wait_until;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -202,13 +203,20 @@ fn a_user_namespace_without_root_keeps_files() {
     if nix::unistd::geteuid().is_root() {
         chown(folder.path(), Some(ADA), Some(ADA)).expect("root may");
     }
+    let (socket, recordings) = (folder.path().join("s"), folder.path().join("recordings"));
     let mut command = namespace();
     command.arg(others.program());
-    command
-        .args(["run", "--no-attach", "--html"])
-        .arg(folder.path().join("run.html"));
-    command.args(["--", "true"]).env("TMPDIR", folder.path());
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    command.args(["serve", "--quiet", "--socket"]).arg(&socket);
+    let mut server = command
+        .arg("--record")
+        .arg(&recordings)
+        .spawn()
+        .expect("it starts");
+    wait_until("the server listens", || {
+        assert_eq!(server.try_wait().expect("ours"), None, "it ended");
+        UnixStream::connect(&socket).is_ok()
+    });
+    assert!(recordings.is_dir());
+    server.kill().expect("it runs");
+    server.wait().expect("ours");
 }

@@ -12,11 +12,11 @@ pub struct Effect {
     pub process: u32,
     /// The device, as the ledger counts them.
     pub device: Option<u32>,
-    pub change: Change,
+    pub kind: EffectKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
+pub enum EffectKind {
     /// A buffer was booked, or booked once more.
     BufferBooked {
         class: Class,

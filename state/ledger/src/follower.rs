@@ -1,7 +1,7 @@
 //! Devices that follow the accounts of processes, and effects for those who write them down.
 
 use crate::device::{Device, DeviceFacts, DeviceKey};
-use crate::effect::{Change, Effect};
+use crate::effect::{Effect, EffectKind};
 use crate::growth::Series;
 use crate::left_behind::LeftBuffers;
 use crate::shares::Holder;
@@ -57,7 +57,7 @@ impl Follower<'_> {
     }
 
     #[inline]
-    fn effect(&mut self, slot: Option<u32>, time: u64, change: Change) {
+    fn effect(&mut self, slot: Option<u32>, time: u64, kind: EffectKind) {
         let Some(effects) = self.effects.as_deref_mut() else {
             return;
         };
@@ -69,7 +69,7 @@ impl Follower<'_> {
             time,
             process: self.process,
             device: slot.map(|slot| self.slots[slot as usize]),
-            change,
+            kind,
         });
     }
 
@@ -78,18 +78,18 @@ impl Follower<'_> {
         let totals = &self.device(slot).totals;
         let total_bytes = totals.gauge(holding.gauge()).bytes();
         let bytes = holding.bytes();
-        let change = match *holding {
-            Holding::Cb(program, _cb) if booked => Change::CbBooked {
+        let kind = match *holding {
+            Holding::Cb(program, _cb) if booked => EffectKind::CbBooked {
                 program: program.0,
                 bytes,
                 total_bytes,
             },
-            Holding::Cb(program, _cb) => Change::CbReleased {
+            Holding::Cb(program, _cb) => EffectKind::CbReleased {
                 program: program.0,
                 bytes,
                 total_bytes,
             },
-            Holding::Kernel(program, kernel) if booked => Change::KernelBooked {
+            Holding::Kernel(program, kernel) if booked => EffectKind::KernelBooked {
                 program: program.0,
                 kind: kernel.kind,
                 core_type: kernel.core_type,
@@ -98,32 +98,32 @@ impl Follower<'_> {
                 bytes,
                 total_bytes,
             },
-            Holding::Kernel(program, kernel) => Change::KernelReleased {
+            Holding::Kernel(program, kernel) => EffectKind::KernelReleased {
                 program: program.0,
                 kind: kernel.kind,
                 bytes,
                 total_bytes,
             },
         };
-        self.effect(Some(slot), time, change);
+        self.effect(Some(slot), time, kind);
     }
 
     /// Reports a buffer that was given back, or one booking of it.
     #[inline(never)]
     fn report_freed(&mut self, slot: u32, row: &BufferRow, references: u32, time: u64) {
-        let change = Change::BufferReleased {
+        let kind = EffectKind::BufferReleased {
             class: row.class,
             id: row.id,
             bytes: row.charged_bytes(),
             references,
         };
-        self.effect(Some(slot), time, change);
+        self.effect(Some(slot), time, kind);
     }
 
     /// Reports a booked buffer, and a new L1 peak if it is one.
     #[inline(never)]
     fn report_buffer(&mut self, slot: u32, row: &BufferRow, time: u64) {
-        let booked = Change::BufferBooked {
+        let booked = EffectKind::BufferBooked {
             class: row.class,
             id: row.id,
             bytes: row.charged_bytes(),
@@ -141,7 +141,7 @@ impl Follower<'_> {
         let (bytes, buffers) = (l1.charged.bytes(), l1.buffers);
         if bytes >= device.announced_l1_peak + PEAK_STEP_BYTES {
             device.announced_l1_peak = bytes;
-            self.effect(Some(slot), time, Change::L1Peak { bytes, buffers });
+            self.effect(Some(slot), time, EffectKind::L1Peak { bytes, buffers });
         }
     }
 }
@@ -289,12 +289,12 @@ impl Observer for Follower<'_> {
         {
             Arc::make_mut(self.left_at_close).begin_again();
         }
-        self.effect(None, time, Change::Happened(*content));
+        self.effect(None, time, EffectKind::Happened(*content));
     }
 
     fn contradicted(&mut self, anomaly: Anomaly, content: &EventKind, time: u64) {
         self.anomalies.count(anomaly);
         let event = *content;
-        self.effect(None, time, Change::Contradicted { anomaly, event });
+        self.effect(None, time, EffectKind::Contradicted { anomaly, event });
     }
 }

@@ -3,7 +3,7 @@
 use crate::audience::Audience;
 use crate::counts::{Counts, DeviceCounts, FailureKind};
 use crate::device::{Device, DeviceFacts, DeviceKey};
-use crate::effect::{Change, Effect};
+use crate::effect::{Effect, EffectKind};
 use crate::failures::Failures;
 use crate::follower::Follower;
 use crate::growth::{ReaderSeries, Series};
@@ -529,7 +529,7 @@ impl Ledger {
                         time: event.time,
                         process: index,
                         device: None,
-                        change: Change::Contradicted {
+                        kind: EffectKind::Contradicted {
                             anomaly,
                             event: event.kind,
                         },

@@ -40,7 +40,7 @@ pub use audience::Audience;
 pub use audit::AuditError;
 pub use counts::{Counts, DeviceCounts, FailureKind};
 pub use device::{Device, DeviceFacts, DeviceKey};
-pub use effect::{Change, Effect};
+pub use effect::{Effect, EffectKind};
 pub use failures::{FailureMoment, Failures, MomentBlock, OfCall};
 pub use geometry::Geometry;
 pub use growth::{Births, Growth, ReaderSeries, Series, Step, Steps, Sum};

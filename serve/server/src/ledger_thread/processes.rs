@@ -10,7 +10,7 @@ use crate::log::{FailedNote, LogEntry, LogFormat, LogOptions, Note};
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{
-    Anomalies, Change, Departure, Effect, Leaving, ProcessState, Released, Resync, Resyncing,
+    Anomalies, Departure, Effect, EffectKind, Leaving, ProcessState, Released, Resync, Resyncing,
     is_same_user,
 };
 use ttmem_record::Input;
@@ -239,7 +239,7 @@ impl LedgerThread {
                         time,
                         process: batch.slot,
                         device: None,
-                        change: Change::Contradicted { anomaly, event },
+                        kind: EffectKind::Contradicted { anomaly, event },
                     };
                     self.entries.push(LogEntry {
                         effect,

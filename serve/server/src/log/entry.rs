@@ -7,7 +7,9 @@ use serde::{Serialize, Serializer};
 use std::sync::Arc;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::{Class, EventKind};
-use ttmem_ledger::{Anomaly, Change, DeviceFacts, Effect, Exit, FailureMoment, IncompleteReason};
+use ttmem_ledger::{
+    Anomaly, DeviceFacts, Effect, EffectKind, Exit, FailureMoment, IncompleteReason,
+};
 use ttmem_report::{Explanation, HexId, Verdict};
 
 use super::dumps::DumpKind;
@@ -27,19 +29,19 @@ pub struct LogEntry {
 impl LogEntry {
     /// Whether a log shows it: what programs and caches do all the time only a verbose one.
     pub(super) fn is_shown(&self, verbose: bool) -> bool {
-        match &self.effect.change {
+        match &self.effect.kind {
             // Of a failure the server's note says more.
-            Change::Happened(EventKind::AllocationFailed { .. } | EventKind::Clashed { .. }) => {
-                false
-            }
-            Change::Happened(event) => verbose || !is_routine(event),
+            EffectKind::Happened(
+                EventKind::AllocationFailed { .. } | EventKind::Clashed { .. },
+            ) => false,
+            EffectKind::Happened(event) => verbose || !is_routine(event),
             _ => true,
         }
     }
 
     pub(super) fn is_error(&self) -> bool {
-        match &self.effect.change {
-            Change::Contradicted { anomaly, event } => is_error(*anomaly, event),
+        match &self.effect.kind {
+            EffectKind::Contradicted { anomaly, event } => is_error(*anomaly, event),
             _ => false,
         }
     }

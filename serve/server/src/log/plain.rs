@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 
 use ttmem_event::event::FieldValue;
 use ttmem_event::{CoresId, DeviceId, EventKind, KernelKind, MeshId, TextId};
-use ttmem_ledger::{Anomaly, Change};
+use ttmem_ledger::{Anomaly, EffectKind};
 
 use super::display::OrUnknown;
 use super::entry::LogEntry;
@@ -26,8 +26,8 @@ pub(super) fn write_entry(out: &mut String, entry: &LogEntry, uptime_ms: u64, ve
 fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Result {
     let pid = OrUnknown(entry.pid);
     let device = OrUnknown(entry.device);
-    match entry.effect.change {
-        Change::BufferBooked {
+    match entry.effect.kind {
+        EffectKind::BufferBooked {
             class,
             id,
             bytes,
@@ -45,7 +45,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
             }
             writeln!(out, ")")
         }
-        Change::BufferReleased {
+        EffectKind::BufferReleased {
             id,
             bytes,
             references,
@@ -60,7 +60,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                 left => writeln!(out, "ref_count={left} remaining)"),
             }
         }
-        Change::CbBooked {
+        EffectKind::CbBooked {
             bytes, total_bytes, ..
         } => {
             let (more, total) = (megabytes(bytes), megabytes(total_bytes));
@@ -69,7 +69,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                 "✓ [CB_ALLOC] Device {device}: +{more} MB (Total: {total} MB)"
             )
         }
-        Change::CbReleased {
+        EffectKind::CbReleased {
             bytes, total_bytes, ..
         } => {
             let (less, total) = (megabytes(bytes), megabytes(total_bytes));
@@ -78,7 +78,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                 "✗ [CB_FREE] Device {device}: -{less} MB (Total: {total} MB)"
             )
         }
-        Change::KernelBooked {
+        EffectKind::KernelBooked {
             kind,
             binary_bytes,
             cores,
@@ -101,7 +101,7 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
             }
             writeln!(out)
         }
-        Change::KernelReleased {
+        EffectKind::KernelReleased {
             kind,
             bytes,
             total_bytes,
@@ -115,15 +115,15 @@ fn write_change(out: &mut String, entry: &LogEntry, uptime_ms: u64) -> fmt::Resu
                  -{less} MB (Total: {total} MB)"
             )
         }
-        Change::L1Peak { bytes, buffers } => {
+        EffectKind::L1Peak { bytes, buffers } => {
             let peak = megabytes(bytes);
             writeln!(
                 out,
                 "[{uptime_ms}ms] L1 Peak on device {device}: {peak} MB ({buffers} buffers)"
             )
         }
-        Change::Happened(event) => write_happened(out, entry, &event),
-        Change::Contradicted { anomaly, event } => write_anomaly(out, pid, anomaly, &event),
+        EffectKind::Happened(event) => write_happened(out, entry, &event),
+        EffectKind::Contradicted { anomaly, event } => write_anomaly(out, pid, anomaly, &event),
     }
 }
 

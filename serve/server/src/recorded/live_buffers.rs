@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use ttmem_event::{Class, TextId};
-use ttmem_ledger::{BufferRow, Change, DeviceKey, Effect, Ledger};
+use ttmem_ledger::{BufferRow, DeviceKey, Effect, EffectKind, Ledger};
 use ttmem_record::{Charge, Follow, Input, OverBudget, Played};
 
 /// A buffer as it lies in every bank.
@@ -147,8 +147,8 @@ impl<K: Keeper> LiveBuffers<K> {
         }
         // One that came and went, or moved.
         let mut here = effects.iter().filter(|effect| effect.device == self.device);
-        here.any(|effect| match effect.change {
-            Change::BufferBooked { class, .. } | Change::BufferReleased { class, .. } => {
+        here.any(|effect| match effect.kind {
+            EffectKind::BufferBooked { class, .. } | EffectKind::BufferReleased { class, .. } => {
                 class == self.class
             }
             _other => false,
@@ -249,8 +249,8 @@ impl<K: Keeper> LiveBuffers<K> {
             .iter()
             .filter(|effect| effect.device == Some(device))
         {
-            match effect.change {
-                Change::BufferBooked {
+            match effect.kind {
+                EffectKind::BufferBooked {
                     class,
                     id,
                     bytes,
@@ -278,7 +278,7 @@ impl<K: Keeper> LiveBuffers<K> {
                         self.release(time, &before, kept);
                     }
                 }
-                Change::BufferReleased {
+                EffectKind::BufferReleased {
                     class,
                     id,
                     references: 0,

@@ -5,7 +5,7 @@ use super::walk::Walker;
 use crate::history::{MAX_DEVICES, Observed, Sample, sample_of};
 use std::sync::Arc;
 use ttmem_event::Class;
-use ttmem_ledger::{Change, Geometry, Ledger, View};
+use ttmem_ledger::{EffectKind, Geometry, Ledger, View};
 use ttmem_record::{Budget, Charge, Follow, Input, Played, ReadError, Turn};
 
 /// Maximum work units for the geometries of one walk (some seconds); at most half of the turn's work.
@@ -144,8 +144,8 @@ impl Follow for TotalsWalker {
                 continue;
             };
             let totals = &device.totals;
-            let (kept, now) = match effect.change {
-                Change::BufferBooked { class, .. } => {
+            let (kept, now) = match effect.kind {
+                EffectKind::BufferBooked { class, .. } => {
                     let now = totals.class(class).charged.bytes();
                     let kept = match class {
                         Class::Dram => &mut highest.dram,
@@ -156,8 +156,10 @@ impl Follow for TotalsWalker {
                     };
                     (kept, now)
                 }
-                Change::CbBooked { total_bytes, .. } => (&mut highest.cb_registered, total_bytes),
-                Change::KernelBooked { total_bytes, .. } => {
+                EffectKind::CbBooked { total_bytes, .. } => {
+                    (&mut highest.cb_registered, total_bytes)
+                }
+                EffectKind::KernelBooked { total_bytes, .. } => {
                     (&mut highest.kernel_registered, total_bytes)
                 }
                 _other => continue,

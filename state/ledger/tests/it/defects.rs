@@ -5,7 +5,7 @@
 
 use crate::world::{Board, World, buffer, capacity, capacity_of};
 use ttmem_event::{CbKind, Class, CoreSet, CoreType, EventKind, KernelKind, MeshId, ProgramId};
-use ttmem_ledger::{Anomaly, Change, Departure, Released};
+use ttmem_ledger::{Anomaly, Departure, EffectKind, Released};
 
 const APPLICATION: (KernelKind, CoreType) = (KernelKind::Application, CoreType::Tensix);
 const MIB: u64 = 1 << 20;
@@ -461,15 +461,10 @@ fn defect_42_a_new_l1_peak_is_told_in_whole_steps() {
         world
             .by(model)
             .alloc(id, Class::L1, 105_824 + id * 4096, 4096);
-        told.extend(
-            world
-                .effects
-                .iter()
-                .filter_map(|effect| match effect.change {
-                    Change::L1Peak { bytes, .. } => Some(bytes),
-                    _other => None,
-                }),
-        );
+        told.extend(world.effects.iter().filter_map(|effect| match effect.kind {
+            EffectKind::L1Peak { bytes, .. } => Some(bytes),
+            _other => None,
+        }));
     }
     // Each buffer takes 256 KiB: every fourth makes a step of 1 MiB.
     assert_eq!(told.len(), 25);

@@ -2,7 +2,7 @@
 
 use crate::world::{Board, World};
 use ttmem_event::{CoreSet, CoreType, KernelKind};
-use ttmem_ledger::{Change, Totals};
+use ttmem_ledger::{EffectKind, Totals};
 
 const FABRIC: (KernelKind, CoreType) = (KernelKind::Fabric, CoreType::ActiveEth);
 const DISPATCH: (KernelKind, CoreType) = (KernelKind::Dispatch, CoreType::Tensix);
@@ -24,8 +24,8 @@ fn a_fabric_kernel_of_57344_bytes_on_16_ethernet_cores_is_917504_bytes() {
     assert_eq!(by_kind(&totals, KernelKind::Fabric), 917_504);
     let ethernet = totals.kernel.by_core_type[CoreType::ActiveEth as usize];
     assert_eq!(ethernet, 917_504);
-    let booked = world.effects.iter().find_map(|effect| match effect.change {
-        Change::KernelBooked {
+    let booked = world.effects.iter().find_map(|effect| match effect.kind {
+        EffectKind::KernelBooked {
             binary_bytes,
             cores,
             bytes,

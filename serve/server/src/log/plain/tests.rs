@@ -7,21 +7,21 @@ use ttmem_event::{
 };
 use ttmem_ledger::Effect;
 
-fn entry(change: Change) -> LogEntry {
+fn entry(kind: EffectKind) -> LogEntry {
     LogEntry {
         effect: Effect {
             time: 5,
             process: 0,
             device: None,
-            change,
+            kind,
         },
         pid: Some(2_657_333),
         device: Some(0),
     }
 }
 
-fn line(change: Change) -> String {
-    text(&entry(change), false)
+fn line(kind: EffectKind) -> String {
+    text(&entry(kind), false)
 }
 
 fn text(entry: &LogEntry, verbose: bool) -> String {
@@ -31,20 +31,20 @@ fn text(entry: &LogEntry, verbose: bool) -> String {
 }
 
 fn happened(event: EventKind) -> String {
-    line(Change::Happened(event))
+    line(EffectKind::Happened(event))
 }
 
 fn refused(anomaly: Anomaly, event: EventKind) -> (String, bool) {
     let entry = LogEntry {
         device: None,
-        ..entry(Change::Contradicted { anomaly, event })
+        ..entry(EffectKind::Contradicted { anomaly, event })
     };
     (text(&entry, false), entry.is_error())
 }
 
 #[test]
 fn buffers() {
-    let booked = |references| Change::BufferBooked {
+    let booked = |references| EffectKind::BufferBooked {
         class: Class::L1Small,
         id: 0x0027_1020,
         bytes: 4_194_304,
@@ -62,7 +62,7 @@ fn buffers() {
         "✓ [PID 2657333] Allocated 4194304 bytes of L1_SMALL on device 0 \
          (buffer_id=0x271020, ref_count=2)\n"
     );
-    let released = |references| Change::BufferReleased {
+    let released = |references| EffectKind::BufferReleased {
         class: Class::Dram,
         id: 0xABC,
         bytes: 64,
@@ -83,7 +83,7 @@ fn circular_buffers() {
     // 21.7494 MB after a quarter more, 21.4994 MB without it.
     let total_bytes = 22_805_871;
     assert_eq!(
-        line(Change::CbBooked {
+        line(EffectKind::CbBooked {
             program: 0,
             bytes: 262_144,
             total_bytes
@@ -91,7 +91,7 @@ fn circular_buffers() {
         "✓ [CB_ALLOC] Device 0: +0.25 MB (Total: 21.7494 MB)\n"
     );
     assert_eq!(
-        line(Change::CbReleased {
+        line(EffectKind::CbReleased {
             program: 0,
             bytes: 262_144,
             total_bytes: total_bytes - 262_144
@@ -100,8 +100,8 @@ fn circular_buffers() {
     );
 }
 
-fn kernel(kind: KernelKind, binary_bytes: Option<u64>, bytes: u64) -> Change {
-    Change::KernelBooked {
+fn kernel(kind: KernelKind, binary_bytes: Option<u64>, bytes: u64) -> EffectKind {
+    EffectKind::KernelBooked {
         program: 9,
         kind,
         core_type: binary_bytes.map(|_| CoreType::ActiveEth),
@@ -123,7 +123,7 @@ fn kernels() {
         "✓ [KERNEL_LOAD] Fabric kernel on Device 0: +0.875 MB (Total: 0.875 MB), \
          Binary Size: 56 KB, Cores: 16, Total L1: 896 KB\n"
     );
-    let unloaded = Change::KernelReleased {
+    let unloaded = EffectKind::KernelReleased {
         program: 9,
         kind: KernelKind::Dispatch,
         bytes: 94_208,
@@ -142,7 +142,7 @@ fn kernels() {
 
 #[test]
 fn peaks() {
-    let peak = Change::L1Peak {
+    let peak = EffectKind::L1Peak {
         bytes: 12 << 20,
         buffers: 42,
     };
@@ -157,7 +157,7 @@ fn what_is_not_known_is_marked() {
     let unknown = LogEntry {
         pid: None,
         device: None,
-        ..entry(Change::BufferReleased {
+        ..entry(EffectKind::BufferReleased {
             class: Class::L1,
             id: 0,
             bytes: 1,
@@ -253,7 +253,7 @@ fn devices_meshes_and_traces() {
     let device = DeviceId(5);
     let unnamed = LogEntry {
         device: None,
-        ..entry(Change::Happened(EventKind::DeviceOpened { device }))
+        ..entry(EffectKind::Happened(EventKind::DeviceOpened { device }))
     };
     assert_eq!(text(&unnamed, false), "✓ [PID 2657333] Opened device 5\n");
     for (event, expected) in [
@@ -354,7 +354,7 @@ fn marks_and_gaps() {
 
 #[test]
 fn routine_needs_a_verbose_log() {
-    let dispatched = entry(Change::Happened(EventKind::Dispatched {
+    let dispatched = entry(EffectKind::Happened(EventKind::Dispatched {
         mesh: MeshId(1),
         program: ProgramId(2),
         runtime_id: 3,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ttmem_event::{BufferId, Class, Event, EventKind, MeshId, ProgramId};
-use ttmem_ledger::{Anomaly, Change, Effect, Ledger, Limits};
+use ttmem_ledger::{Anomaly, Effect, EffectKind, Ledger, Limits};
 use ttmem_report::StreamEvent;
 
 use super::*;
@@ -79,13 +79,13 @@ fn written_afterwards(options: LogOptions, say: impl FnOnce(&LogHandle)) -> Stri
     fs::read_to_string(path).unwrap()
 }
 
-fn entry(change: Change) -> LogEntry {
+fn entry(kind: EffectKind) -> LogEntry {
     LogEntry {
         effect: Effect {
             time: 0,
             process: 0,
             device: Some(0),
-            change,
+            kind,
         },
         pid: Some(1),
         device: Some(0),
@@ -93,7 +93,7 @@ fn entry(change: Change) -> LogEntry {
 }
 
 fn freed(id: u64) -> LogEntry {
-    entry(Change::BufferReleased {
+    entry(EffectKind::BufferReleased {
         class: Class::L1,
         id,
         bytes: 1,
@@ -102,7 +102,7 @@ fn freed(id: u64) -> LogEntry {
 }
 
 fn invalid_device() -> LogEntry {
-    entry(Change::Contradicted {
+    entry(EffectKind::Contradicted {
         anomaly: Anomaly::InvalidDevice,
         event: EventKind::LegacyFreed { device: -1, id: 0 },
     })

@@ -231,7 +231,7 @@ fn unpacked(path: &Path) -> Vec<u8> {
     let mut player = open(path);
     player.ledger().save(&mut all);
     let take = |_ledger: &Ledger, _time: u64, played: Played<'_>| {
-        if let Played::Input(input) = played {
+        if let Played::Change(input) = played {
             all.extend_from_slice(format!("{input:?}").as_bytes());
         }
     };

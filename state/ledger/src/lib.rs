@@ -14,6 +14,7 @@
 mod address_order;
 mod audience;
 mod audit;
+mod change;
 mod counts;
 mod device;
 mod effect;
@@ -38,6 +39,7 @@ mod view;
 
 pub use audience::Audience;
 pub use audit::AuditError;
+pub use change::{Batch, Change};
 pub use counts::{Counts, DeviceCounts, FailureKind};
 pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Effect, EffectKind};

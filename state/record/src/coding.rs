@@ -1,18 +1,17 @@
-//! Inputs as bytes: a list of entries, and beside them the records of their events.
+//! Changes as bytes: a list of entries, and beside them the records of their events.
 //!
 //! An entry is its kind, the step of its time from the entry before, and its fields. Definitions,
 //! events and states are in their forms of the wire.
 
 use crate::bytes::{Cursor, put_bytes, put_number, put_optional};
-use crate::input::{Batch, Input};
 use std::sync::Arc;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::wire::{Clock, DefinitionIter};
 use ttmem_event::{Class, CoreSet, Definition, Event, Source};
 use ttmem_ledger::{
-    Anomaly, Capacity, ComputeL1, Departure, DeviceFacts, IncompleteReason, Labels, MAX_LABELS,
-    ProcessIdentity, ProcessState, Resync,
+    Anomaly, Batch, Capacity, Change, ComputeL1, Departure, DeviceFacts, IncompleteReason, Labels,
+    MAX_LABELS, ProcessIdentity, ProcessState, Resync,
 };
 
 pub(crate) type Record = [u8; EVENT_BYTES];
@@ -46,40 +45,40 @@ const DEPARTURES: [Departure; 4] = [
 ];
 
 /// Appends an entry without its events; `step` is that of its time.
-pub(crate) fn put_entry(out: &mut Vec<u8>, step: u64, input: &Input) {
-    let kind = match input {
-        Input::ConfigureDevice(_) => CONFIGURE_DEVICE,
-        Input::Join { .. } => JOIN,
-        Input::SetState { .. } => SET_STATE,
-        Input::Define { .. } => DEFINE,
-        Input::Apply(batch) if batch.recovered => APPLY_RECOVERED,
-        Input::Apply(_) => APPLY,
-        Input::ApplyPart { .. } => APPLY_PART,
-        Input::Refuse { .. } => REFUSE,
-        Input::MarkIncomplete { .. } => MARK_INCOMPLETE,
-        Input::BeginResync { .. } => BEGIN_RESYNC,
-        Input::Resync { .. } => RESYNC,
-        Input::Depart { .. } => DEPART,
-        Input::SetMark { .. } => SET_MARK,
-        Input::SetLabels { .. } => SET_LABELS,
+pub(crate) fn put_entry(out: &mut Vec<u8>, step: u64, change: &Change) {
+    let kind = match change {
+        Change::ConfigureDevice(_) => CONFIGURE_DEVICE,
+        Change::Join { .. } => JOIN,
+        Change::SetState { .. } => SET_STATE,
+        Change::Define { .. } => DEFINE,
+        Change::Apply(batch) if batch.recovered => APPLY_RECOVERED,
+        Change::Apply(_) => APPLY,
+        Change::ApplyPart { .. } => APPLY_PART,
+        Change::Refuse { .. } => REFUSE,
+        Change::MarkIncomplete { .. } => MARK_INCOMPLETE,
+        Change::BeginResync { .. } => BEGIN_RESYNC,
+        Change::Resync { .. } => RESYNC,
+        Change::Depart { .. } => DEPART,
+        Change::SetMark { .. } => SET_MARK,
+        Change::SetLabels { .. } => SET_LABELS,
     };
     out.push(kind);
     put_number(out, step);
-    put_fields(out, input);
+    put_fields(out, change);
 }
 
-fn put_fields(out: &mut Vec<u8>, input: &Input) {
+fn put_fields(out: &mut Vec<u8>, change: &Change) {
     let mut number = |number: u64| put_number(out, number);
-    match input {
-        Input::ConfigureDevice(facts) => put_device(out, facts),
-        Input::Join {
+    match change {
+        Change::ConfigureDevice(facts) => put_device(out, facts),
+        Change::Join {
             identity,
             claimed_pid,
         } => {
             put_identity(out, identity);
             out.extend_from_slice(&claimed_pid.to_le_bytes());
         }
-        Input::SetLabels { process, labels } => {
+        Change::SetLabels { process, labels } => {
             number((*process).into());
             number(labels.iter().count() as u64);
             for (key, value) in labels.iter() {
@@ -87,7 +86,7 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
                 put_bytes(out, value.as_bytes());
             }
         }
-        Input::SetState {
+        Change::SetState {
             process,
             state,
             connections,
@@ -96,22 +95,22 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
             number((*connections).into());
             out.push(place(&STATES, state));
         }
-        Input::Define {
+        Change::Define {
             process,
             definitions,
         } => {
             number((*process).into());
             put_definitions(out, definitions);
         }
-        Input::Apply(batch) => {
+        Change::Apply(batch) => {
             number(batch.process.into());
             number(batch.events().len() as u64);
         }
-        Input::ApplyPart { process, work, .. } => {
+        Change::ApplyPart { process, work, .. } => {
             number((*process).into());
             number(*work);
         }
-        Input::Refuse {
+        Change::Refuse {
             process,
             anomaly,
             count,
@@ -120,7 +119,7 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
             number(*count);
             out.push(place(Anomaly::ALL, anomaly));
         }
-        Input::MarkIncomplete {
+        Change::MarkIncomplete {
             process,
             reason,
             count,
@@ -129,8 +128,8 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
             number(*count);
             out.push(place(IncompleteReason::ALL, reason));
         }
-        Input::BeginResync { process } => number((*process).into()),
-        Input::Resync { process, resync } => {
+        Change::BeginResync { process } => number((*process).into()),
+        Change::Resync { process, resync } => {
             number((*process).into());
             number(resync.lost_events);
             number(resync.elided_events);
@@ -140,7 +139,7 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
             put_definitions(out, &resync.definitions);
             put_bytes(out, &resync.state);
         }
-        Input::Depart {
+        Change::Depart {
             process,
             departure,
             time,
@@ -149,7 +148,7 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
             number(*time);
             out.push(place(&DEPARTURES, departure));
         }
-        Input::SetMark {
+        Change::SetMark {
             user,
             time,
             name,
@@ -164,31 +163,31 @@ fn put_fields(out: &mut Vec<u8>, input: &Input) {
 }
 
 /// Reads the next entry, with its events out of `events`.
-pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Option<(u64, Input)> {
+pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Option<(u64, Change)> {
     let (kind, step) = (cursor.byte()?, cursor.number()?);
-    let input = match kind {
-        CONFIGURE_DEVICE => Input::ConfigureDevice(Box::new(get_device(cursor)?)),
+    let change = match kind {
+        CONFIGURE_DEVICE => Change::ConfigureDevice(Box::new(get_device(cursor)?)),
         JOIN => {
             let identity = get_identity(cursor)?;
             let claimed_pid = i64::from_le_bytes(cursor.take(8)?.try_into().ok()?);
-            Input::Join {
+            Change::Join {
                 identity,
                 claimed_pid,
             }
         }
-        SET_STATE => Input::SetState {
+        SET_STATE => Change::SetState {
             process: cursor.small()?,
             connections: cursor.small()?,
             state: at(&STATES, cursor.byte()?)?,
         },
-        DEFINE => Input::Define {
+        DEFINE => Change::Define {
             process: cursor.small()?,
             definitions: Arc::new(get_definitions(cursor)?),
         },
         APPLY | APPLY_RECOVERED => {
             let process = cursor.small()?;
             let range = events.take(cursor.small()?)?;
-            Input::Apply(Batch {
+            Change::Apply(Batch {
                 process,
                 recovered: kind == APPLY_RECOVERED,
                 // Shared by all batches of the block; put in its place when that is read.
@@ -201,23 +200,23 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
             let place = events.take(1)?.start;
             let event = *events.decoded.get(place)?;
             events.decoded.pop();
-            Input::ApplyPart {
+            Change::ApplyPart {
                 process,
                 event,
                 work,
             }
         }
-        REFUSE => Input::Refuse {
+        REFUSE => Change::Refuse {
             process: cursor.small()?,
             count: cursor.number()?,
             anomaly: at(Anomaly::ALL, cursor.byte()?)?,
         },
-        MARK_INCOMPLETE => Input::MarkIncomplete {
+        MARK_INCOMPLETE => Change::MarkIncomplete {
             process: cursor.small()?,
             count: cursor.number()?,
             reason: at(IncompleteReason::ALL, cursor.byte()?)?,
         },
-        BEGIN_RESYNC => Input::BeginResync {
+        BEGIN_RESYNC => Change::BeginResync {
             process: cursor.small()?,
         },
         RESYNC => {
@@ -238,17 +237,17 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
                 lost_events,
                 elided_events,
             };
-            Input::Resync {
+            Change::Resync {
                 process,
                 resync: Arc::new(resync),
             }
         }
-        DEPART => Input::Depart {
+        DEPART => Change::Depart {
             process: cursor.small()?,
             time: cursor.number()?,
             departure: at(&DEPARTURES, cursor.byte()?)?,
         },
-        SET_MARK => Input::SetMark {
+        SET_MARK => Change::SetMark {
             user: cursor.small()?,
             time: cursor.number()?,
             number: cursor.number()?,
@@ -261,14 +260,14 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
                 Some((cursor.text()?, cursor.text()?))
             })?;
             let labels = labels.iter().map(|(key, value)| (&**key, &**value));
-            Input::SetLabels {
+            Change::SetLabels {
                 process,
                 labels: Labels::new(labels),
             }
         }
         _unknown => return None,
     };
-    Some((step, input))
+    Some((step, change))
 }
 
 /// The events of a block on their way into its entries.

@@ -29,7 +29,7 @@ const REDACTED: u32 = 1;
 /// Events of one block: a batch that has more goes on in the next.
 pub(crate) const MAX_BLOCK_EVENTS: usize = 1 << 17;
 
-/// Inputs of one block.
+/// Changes of one block.
 pub(crate) const MAX_BLOCK_ENTRIES: u32 = 1 << 16;
 
 /// The most that so many stored bytes may unpack to: far above what real ones do.
@@ -84,7 +84,7 @@ impl FileHeader {
 /// What a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
-    /// Inputs of the ledger.
+    /// Changes of the ledger.
     Inputs,
     /// The whole state of the ledger after everything before it.
     State,
@@ -114,7 +114,7 @@ impl BlockKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) kind: BlockKind,
-    /// Of a state: the inputs before it do not lead to it.
+    /// Of a state: the changes before it do not lead to it.
     pub(crate) is_start: bool,
     /// Bytes of the payload as it is stored, and unpacked.
     pub(crate) stored_bytes: u32,

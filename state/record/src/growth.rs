@@ -1,12 +1,11 @@
 //! What the ledger of a player takes of a budget.
 //!
-//! It is measured now and then. In between, each input is charged with what it may have added: pages of
+//! It is measured now and then. In between, each change is charged with what it may have added: pages of
 //! rows exactly, everything else rather too much.
 
-use crate::input::Input;
 use ttmem_account::budget::{Charge, OverBudget, Turn, TurnEnd};
 use ttmem_event::{Definition, EventKind};
-use ttmem_ledger::Ledger;
+use ttmem_ledger::{Change, Ledger};
 
 /// What may be added before it is measured again: at most a part of what is left, at least so much.
 const PART: u64 = 4;
@@ -40,7 +39,7 @@ pub(crate) struct Growth {
     left: u64,
 }
 
-/// What a ledger was before an input.
+/// What a ledger was before a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     work: u64,
@@ -82,7 +81,7 @@ impl Growth {
         Ok(())
     }
 
-    /// Gives back what was drawn for inputs to come.
+    /// Gives back what was drawn for changes to come.
     pub(crate) fn give_up_rest(&mut self) {
         // Giving back does not fail.
         let _given_back = self.charge.set(self.bytes());
@@ -118,40 +117,40 @@ impl Growth {
         self.add(more + more_of(kind, units, ledger, process), ledger, turn)
     }
 
-    /// Draws what another input may take before it is applied.
+    /// Draws what another change may take before it is applied.
     pub(crate) fn expect(
         &mut self,
         ledger: &Ledger,
-        input: &Input,
+        change: &Change,
         turn: &mut Turn,
     ) -> Result<(), TurnEnd> {
-        let more = match input {
-            Input::Join { identity, .. } => {
+        let more = match change {
+            Change::Join { identity, .. } => {
                 let texts = identity.name.len() + identity.command.len();
                 (32 << 10) + 2 * (texts + identity.visible_devices.len()) as u64
             }
-            Input::Resync { resync, .. } => {
+            Change::Resync { resync, .. } => {
                 let state = resync.state.len() as u64;
                 let devices = devices_of(&resync.definitions);
                 BYTES_PER_STATE_BYTE * state
                     + devices * LEFT_BYTES_PER_UNIT
                     + bytes_of(&resync.definitions)
             }
-            Input::Define { definitions, .. } => bytes_of(definitions),
-            Input::Depart { process, .. } if ledger.identity(*process).is_some() => {
+            Change::Define { definitions, .. } => bytes_of(definitions),
+            Change::Depart { process, .. } if ledger.identity(*process).is_some() => {
                 let (rows, _placed) = ledger.rows_of(*process);
                 LEFT_BEHIND_BYTES + 256 * rows
             }
-            Input::ApplyPart { .. } | Input::ConfigureDevice(_) | Input::SetLabels { .. } => {
+            Change::ApplyPart { .. } | Change::ConfigureDevice(_) | Change::SetLabels { .. } => {
                 16 << 10
             }
-            Input::Apply(_)
-            | Input::Depart { .. }
-            | Input::SetState { .. }
-            | Input::Refuse { .. }
-            | Input::MarkIncomplete { .. }
-            | Input::BeginResync { .. }
-            | Input::SetMark { .. } => EVENT_BYTES,
+            Change::Apply(_)
+            | Change::Depart { .. }
+            | Change::SetState { .. }
+            | Change::Refuse { .. }
+            | Change::MarkIncomplete { .. }
+            | Change::BeginResync { .. }
+            | Change::SetMark { .. } => EVENT_BYTES,
         };
         // What does not fit even when all of it is measured is refused before it is applied.
         if more > self.left {
@@ -166,24 +165,24 @@ impl Growth {
         Ok(())
     }
 
-    /// Counts another input that was applied.
-    pub(crate) fn count_input(
+    /// Counts another change that was applied.
+    pub(crate) fn count_change(
         &mut self,
         ledger: &Ledger,
-        input: &Input,
+        change: &Change,
         before: Before,
         turn: &mut Turn,
     ) -> Result<(), TurnEnd> {
-        let now = Before::of(ledger, input.process());
+        let now = Before::of(ledger, change.process());
         let units = now.work.saturating_sub(before.work);
-        turn.spend(INPUT_WORK + units)?;
-        if matches!(input, Input::Resync { .. } | Input::Depart { .. }) {
+        turn.spend(CHANGE_WORK + units)?;
+        if matches!(change, Change::Resync { .. } | Change::Depart { .. }) {
             // All that they may add was drawn before. To measure after each looks at every process each time.
             return Ok(());
         }
         let pages = now.pages.saturating_sub(before.pages);
-        let more = match input {
-            Input::ApplyPart { process, event, .. } => {
+        let more = match change {
+            Change::ApplyPart { process, event, .. } => {
                 more_of(&event.kind, units, ledger, *process)
             }
             _other => 0,
@@ -204,9 +203,9 @@ impl Growth {
     }
 }
 
-/// Work units of an event and of another input, besides what they touch.
+/// Work units of an event and of another change, besides what they touch.
 const EVENT_WORK: u64 = 8;
-const INPUT_WORK: u64 = 32;
+const CHANGE_WORK: u64 = 32;
 
 /// What some kinds of events add besides.
 fn more_of(kind: &EventKind, units: u64, ledger: &Ledger, process: u32) -> u64 {

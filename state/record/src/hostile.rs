@@ -7,7 +7,6 @@ use crate::bytes::{put_bytes, put_number};
 use crate::coding::{Record, put_entry};
 use crate::columns;
 use crate::format::{BlockHeader, BlockKind, FileHeader, TRAILER_BYTES, Trailer};
-use crate::input::Input;
 use std::sync::Arc;
 use ttmem_account::Account;
 use ttmem_event::catalogue::Arch;
@@ -16,7 +15,7 @@ use ttmem_event::{
     CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, MeshDefinition, MeshId, MeshKind,
     Source, TextId,
 };
-use ttmem_ledger::{Departure, Ledger, ProcessIdentity, Resync};
+use ttmem_ledger::{Change, Departure, Ledger, ProcessIdentity, Resync};
 
 /// Bytes of one step: what it does, two bytes of how often, and one of its own.
 const STEP_BYTES: usize = 4;
@@ -82,7 +81,7 @@ impl Maker {
     fn step(&mut self, what: u8, count: u32, own: u8) {
         let process = u32::from(own);
         match what % 16 {
-            0 => self.repeat(count, |number| Input::Join {
+            0 => self.repeat(count, |number| Change::Join {
                 identity: identity(number),
                 claimed_pid: 0,
             }),
@@ -106,12 +105,12 @@ impl Maker {
             3 => self.put(&define(process, world(count % 512 + 1))),
             4 => self.events(process, count, |number| number),
             5 => self.events(process, count, |_number| 1),
-            6 => self.repeat(count, |number| Input::Depart {
+            6 => self.repeat(count, |number| Change::Depart {
                 process: u32::try_from(number % (256 << (own % 8))).unwrap_or(0),
                 departure: Departure::Ended,
                 time: number,
             }),
-            7 => self.repeat(count % 4096, |number| Input::SetMark {
+            7 => self.repeat(count % 4096, |number| Change::SetMark {
                 user: process,
                 time: number,
                 name: "".into(),
@@ -144,25 +143,25 @@ impl Maker {
                 self.put(&define(process, definitions));
             }
             _rest if own.is_multiple_of(2) => {
-                self.repeat(count, |_number| Input::BeginResync { process });
+                self.repeat(count, |_number| Change::BeginResync { process });
             }
-            _rest => self.repeat(count, |number| Input::Resync {
+            _rest => self.repeat(count, |number| Change::Resync {
                 process: u32::try_from(number % 256).unwrap_or(0),
                 resync: Arc::new(empty_resync()),
             }),
         }
     }
 
-    fn put(&mut self, input: &Input) {
-        put_entry(&mut self.entries, 0, input);
+    fn put(&mut self, change: &Change) {
+        put_entry(&mut self.entries, 0, change);
         self.entry_count += 1;
         if self.entry_count == 1 << 16 {
             self.end_block();
         }
     }
 
-    fn repeat(&mut self, count: u32, make: impl Fn(u64) -> Input) {
-        for _input in 0..count {
+    fn repeat(&mut self, count: u32, make: impl Fn(u64) -> Change) {
+        for _change in 0..count {
             self.number += 1;
             self.put(&make(self.number));
         }
@@ -300,8 +299,8 @@ fn header(kind: BlockKind, (entries, events): (u32, u32)) -> BlockHeader {
     }
 }
 
-fn define(process: u32, definitions: Vec<Definition>) -> Input {
-    Input::Define {
+fn define(process: u32, definitions: Vec<Definition>) -> Change {
+    Change::Define {
         process,
         definitions: Arc::new(definitions),
     }

@@ -1,8 +1,8 @@
-//! Recordings: the inputs of a ledger in a file, and the ledger at any instant of them.
+//! Recordings: the changes of a ledger in a file, and the ledger at any instant of them.
 //!
-//! The ledger is pure: the same [`Input`]s in the same order give the same state. So a recording is
+//! The ledger is pure: the same [`Change`](ttmem_ledger::Change)s in the same order give the same state. So a recording is
 //! what the ledger was given, and replay is the same ledger, given it again. A [`Writer`] is handed the
-//! inputs as they are applied; it packs them into blocks, and now and then the whole state of its own
+//! changes as they are applied; it packs them into blocks, and now and then the whole state of its own
 //! ledger, so that a [`Player`] gets to any instant from a state that is near. A [`Recording`] finds
 //! the blocks, by the index of a file that was finished and by their headers in one that was not.
 //!
@@ -20,7 +20,6 @@ mod growth;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod hostile;
 mod index;
-mod input;
 mod notes;
 mod player;
 mod recording;
@@ -29,7 +28,6 @@ mod selection;
 mod writer;
 
 pub use format::{OLDEST_VERSION, VERSION, is_recording};
-pub use input::{Batch, Input};
 pub use notes::{FailureNote, GapNote, MarkNote, PeakNote, Summary};
 pub use player::{Follow, Played, Player, Until};
 pub use recording::{Contents, Damage, OpenError, ReadError, Recording, StatePlace};

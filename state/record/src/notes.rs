@@ -62,7 +62,7 @@ pub struct PeakNote {
     pub bytes: u64,
 }
 
-/// Inputs that are missing.
+/// Changes that are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapNote {
     pub at: u64,

@@ -2,14 +2,13 @@
 
 use crate::format::BlockKind;
 use crate::growth::{Before, Growth, copy_of};
-use crate::input::Input;
 use crate::recording::{Entries, ReadError, Recording};
 use crate::writer::instant;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 use ttmem_account::budget::{Charge, OverBudget, Turn};
 use ttmem_event::Event;
-use ttmem_ledger::{Anomaly, Effect, Ledger, View};
+use ttmem_ledger::{Anomaly, Change, Effect, Ledger, View};
 
 /// Something that was just applied.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +26,8 @@ pub enum Played<'a> {
     },
     /// A large event, as far as one turn got with it; it comes again.
     Part { process: u32, effects: &'a [Effect] },
-    /// Any other input.
-    Input(&'a Input),
+    /// Any other change.
+    Change(&'a Change),
     /// The ledger begins anew: what led from the state before to this one is missing.
     Start,
 }
@@ -53,8 +52,8 @@ pub trait Follow {
     /// Whether it wants to know what events change.
     const WANTS_EFFECTS: bool = false;
 
-    /// An input other than events is about to be applied.
-    fn before(&mut self, _ledger: &Ledger, _input: &Input) {}
+    /// A change other than events is about to be applied.
+    fn before(&mut self, _ledger: &Ledger, _change: &Change) {}
 
     /// Something was applied at an instant.
     fn after(&mut self, ledger: &Ledger, time: u64, played: Played<'_>);
@@ -264,7 +263,7 @@ impl<R: Read + Seek> Player<R> {
         }
     }
 
-    /// Applies the next event or other input and says what it was; none at the end.
+    /// Applies the next event or other change and says what it was; none at the end.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -276,7 +275,7 @@ impl<R: Read + Seek> Player<R> {
         Ok(is_done)
     }
 
-    /// Plays on to a place, and gives the ledger after every event and every other input, with the
+    /// Plays on to a place, and gives the ledger after every event and every other change, with the
     /// instant of each.
     ///
     /// # Errors
@@ -329,7 +328,7 @@ impl<R: Read + Seek> Player<R> {
                 Some(entries) => entries,
                 None => match self.recording.entries(self.block) {
                     Err(ReadError::OverBudget(_)) => {
-                        // What is kept for inputs to come may be what is missing.
+                        // What is kept for changes to come may be what is missing.
                         self.growth.give_up_rest();
                         self.recording.entries(self.block)?
                     }
@@ -354,8 +353,8 @@ impl<R: Read + Seek> Player<R> {
         follower: &mut F,
     ) -> Result<bool, ReadError> {
         let mut effects = Vec::new();
-        while let Some((time, input)) = entries.list.get(self.entry) {
-            if let Input::Apply(batch) = input {
+        while let Some((time, change)) = entries.list.get(self.entry) {
+            if let Change::Apply(batch) = change {
                 let (process, recovered) = (batch.process, batch.recovered);
                 for event in batch.events().get(self.event..).unwrap_or_default() {
                     let at = instant(self.now, event.time, *time);
@@ -387,25 +386,26 @@ impl<R: Read + Seek> Player<R> {
                     return Ok(false);
                 }
                 let turn = &mut self.recording.turn;
-                self.growth.expect(&self.ledger, input, turn)?;
-                let before = Before::of(&self.ledger, input.process());
-                follower.before(&self.ledger, input);
+                self.growth.expect(&self.ledger, change, turn)?;
+                let before = Before::of(&self.ledger, change.process());
+                follower.before(&self.ledger, change);
                 effects.clear();
                 let wanted = F::WANTS_EFFECTS.then_some(&mut effects);
-                input.apply_with(&mut self.ledger, wanted);
+                change.apply_with(&mut self.ledger, wanted);
                 self.now = at;
-                let played = match input {
-                    Input::ApplyPart { process, .. } => Played::Part {
+                let played = match change {
+                    Change::ApplyPart { process, .. } => Played::Part {
                         process: *process,
                         effects: &effects,
                     },
-                    _other => Played::Input(input),
+                    _other => Played::Change(change),
                 };
                 follower.after(&self.ledger, at, played);
                 // It is applied, whatever it turns out to take.
                 (self.entry, self.event) = (self.entry + 1, 0);
                 let turn = &mut self.recording.turn;
-                self.growth.count_input(&self.ledger, input, before, turn)?;
+                self.growth
+                    .count_change(&self.ledger, change, before, turn)?;
                 turn.spend(follower.take_work())?;
                 if let Some(over) = follower.over_budget() {
                     return Err(over.into());

@@ -11,7 +11,6 @@ use crate::coding::{Events, get_entry};
 use crate::columns;
 use crate::format::{BlockHeader, BlockKind, FileHeader, HEADER_BYTES, OLDEST_VERSION, VERSION};
 use crate::index::{BlockPlace, Index};
-use crate::input::Input;
 use crate::notes::Summary;
 use finder::{Finder, UNFINISHED};
 use payload::{Drawn, Fault, STATE_BYTES_PER_UNIT, payload};
@@ -22,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use ttmem_account::budget::{Budget, Charge, OverBudget, Turn, TurnEnd};
 use ttmem_account::state::codec::Room;
-use ttmem_ledger::{Ledger, Limits, LoadError};
+use ttmem_ledger::{Change, Ledger, Limits, LoadError};
 
 /// Work units for an entry of a block, and for the record of an event.
 const ENTRY_WORK: u64 = 8;
@@ -124,10 +123,10 @@ pub struct StatePlace {
     pub bytes: u64,
 }
 
-/// The inputs of one block, with their times.
+/// The changes of one block, with their times.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
-    pub(crate) list: Vec<(u64, Input)>,
+    pub(crate) list: Vec<(u64, Change)>,
     _charge: Option<Charge>,
 }
 
@@ -218,7 +217,7 @@ impl<R: Read + Seek> Recording<R> {
         payload(&mut self.source, block, how)
     }
 
-    /// The inputs of a block.
+    /// The changes of a block.
     pub(crate) fn entries(&mut self, number: usize) -> Result<Entries, ReadError> {
         let place = self.index().blocks[number];
         let read = match self.broken.get(&number) {
@@ -303,7 +302,7 @@ impl<R: Read + Seek> Recording<R> {
         for number in 0..self.index().blocks.len() {
             let read = match self.index().blocks[number].header.kind {
                 BlockKind::State => self.state(number).map(drop),
-                _inputs => self.entries(number).map(drop),
+                _changes => self.entries(number).map(drop),
             };
             match read {
                 Ok(()) => {}
@@ -377,7 +376,7 @@ fn parse(bytes: &[u8], header: &BlockHeader, mut room: Room) -> Result<(Entries,
     Ok((Entries { list, _charge }, unknown))
 }
 
-type Timed = Vec<(u64, Input)>;
+type Timed = Vec<(u64, Change)>;
 
 fn read_entries(bytes: &[u8], header: &BlockHeader, room: &RefCell<Room>) -> Option<(Timed, u64)> {
     let mut cursor = Cursor::within(bytes, room);
@@ -389,18 +388,18 @@ fn read_entries(bytes: &[u8], header: &BlockHeader, room: &RefCell<Room>) -> Opt
     let mut list = Vec::new();
     let mut time = header.first_time;
     for _entry in 0..header.entries {
-        entries.draw(2 * size_of::<(u64, Input)>())?;
-        let (step, input) = get_entry(&mut entries, &mut events)?;
+        entries.draw(2 * size_of::<(u64, Change)>())?;
+        let (step, change) = get_entry(&mut entries, &mut events)?;
         time = time.checked_add(step)?;
-        list.push((time, input));
+        list.push((time, change));
     }
     if !entries.rest.is_empty() || !events.is_done() {
         return None;
     }
     let unknown = events.unknown;
     let shared = Arc::new(events.decoded);
-    for (_time, input) in &mut list {
-        if let Input::Apply(batch) = input {
+    for (_time, change) in &mut list {
+        if let Change::Apply(batch) = change {
             batch.events = Arc::clone(&shared);
         }
     }

@@ -3,12 +3,11 @@
 //! One text always gets the same placeholder, so that what belongs together still does. What only
 //! says which hardware is there stays.
 
-use crate::input::Input;
 use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_event::Definition;
 use ttmem_event::catalogue::{BoardKind, is_device_list};
-use ttmem_ledger::{Labels, ProcessIdentity, Resync};
+use ttmem_ledger::{Change, Labels, ProcessIdentity, Resync};
 
 /// Texts whose placeholders are remembered; beyond, a text that comes again gets another one.
 const MAX_TEXTS: usize = 1 << 20;
@@ -39,13 +38,13 @@ impl Redaction {
         placeholder
     }
 
-    /// The same input without names.
-    pub(crate) fn input(&mut self, input: &Input) -> Input {
-        match input {
-            Input::Join {
+    /// The same change without names.
+    pub(crate) fn change(&mut self, change: &Change) -> Change {
+        match change {
+            Change::Join {
                 identity,
                 claimed_pid,
-            } => Input::Join {
+            } => Change::Join {
                 identity: ProcessIdentity {
                     name: self.text(&identity.name),
                     command: Arc::from(""),
@@ -54,30 +53,30 @@ impl Redaction {
                 },
                 claimed_pid: *claimed_pid,
             },
-            Input::SetLabels { process, .. } => Input::SetLabels {
+            Change::SetLabels { process, .. } => Change::SetLabels {
                 process: *process,
                 labels: Labels::default(),
             },
-            Input::Define {
+            Change::Define {
                 process,
                 definitions,
-            } => Input::Define {
+            } => Change::Define {
                 process: *process,
                 definitions: Arc::new(self.definitions(definitions)),
             },
-            Input::Resync { process, resync } => Input::Resync {
+            Change::Resync { process, resync } => Change::Resync {
                 process: *process,
                 resync: Arc::new(Resync {
                     definitions: self.definitions(&resync.definitions),
                     ..Resync::clone(resync)
                 }),
             },
-            Input::SetMark {
+            Change::SetMark {
                 user,
                 time,
                 name,
                 number,
-            } => Input::SetMark {
+            } => Change::SetMark {
                 user: *user,
                 time: *time,
                 name: self.text(name),

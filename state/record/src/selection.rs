@@ -1,20 +1,19 @@
 //! Recording a part of what a ledger is given: one process, or those that use one device.
 //!
-//! Inputs name processes by slots of the ledger that is recorded. The recording has a ledger of its own with
-//! fewer processes, in other slots, so that each input is left out or given its slot there. What a process
+//! Changes name processes by slots of the ledger that is recorded. The recording has a ledger of its own with
+//! fewer processes, in other slots, so that each change is left out or given its slot there. What a process
 //! did before it used the device is kept for a while; of one that did much before, a state is wanted.
 
-use crate::input::Input;
 use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_event::{Definition, Event};
-use ttmem_ledger::{DeviceKey, Ledger, Part};
+use ttmem_ledger::{Change, DeviceKey, Ledger, Part};
 
-/// Inputs of a process that are kept until it uses the device, and of all such processes together.
+/// Changes of a process that are kept until it uses the device, and of all such processes together.
 const MAX_EARLY: usize = 64;
 const MAX_ALL_EARLY: usize = 1 << 12;
 
-/// Events of an input that is kept so.
+/// Events of a change that is kept so.
 const MAX_EARLY_EVENTS: usize = 256;
 
 /// A process of which nothing is recorded.
@@ -22,7 +21,7 @@ const MAX_EARLY_EVENTS: usize = 256;
 struct Other {
     visible_devices: Arc<str>,
     /// All that came of it so far; none if that was too much.
-    early: Option<Vec<(u64, Input)>>,
+    early: Option<Vec<(u64, Change)>>,
 }
 
 #[derive(Debug)]
@@ -99,30 +98,30 @@ impl Selection {
         matches!(self.part, Part::Process { .. }) && self.recorded.is_empty()
     }
 
-    /// What is to be recorded of an input, in the slots of `own`, with the times at which it came.
-    pub(crate) fn take(&mut self, time: u64, input: &Input, own: &Ledger) -> Vec<(u64, Input)> {
-        let process = match input {
-            Input::ConfigureDevice(_) => return Vec::new(),
-            Input::SetMark { .. } => return vec![(time, input.clone())],
-            Input::Join { .. } => return self.join(time, input, own),
-            Input::Depart { process, .. } => {
+    /// What is to be recorded of a change, in the slots of `own`, with the times at which it came.
+    pub(crate) fn take(&mut self, time: u64, change: &Change, own: &Ledger) -> Vec<(u64, Change)> {
+        let process = match change {
+            Change::ConfigureDevice(_) => return Vec::new(),
+            Change::SetMark { .. } => return vec![(time, change.clone())],
+            Change::Join { .. } => return self.join(time, change, own),
+            Change::Depart { process, .. } => {
                 self.free_slots.push(*process);
                 *process
             }
             other => other.process().unwrap_or(u32::MAX),
         };
         if let Some(slot) = self.recorded.get(&process) {
-            let moved = input.moved_to(*slot);
-            if matches!(input, Input::Depart { .. }) {
+            let moved = change.moved_to(*slot);
+            if matches!(change, Change::Depart { .. }) {
                 self.recorded.remove(&process);
             }
             return vec![(time, moved)];
         }
-        self.take_of_other(process, time, input, own)
+        self.take_of_other(process, time, change, own)
     }
 
-    fn join(&mut self, time: u64, input: &Input, own: &Ledger) -> Vec<(u64, Input)> {
-        let Input::Join { identity, .. } = input else {
+    fn join(&mut self, time: u64, change: &Change, own: &Ledger) -> Vec<(u64, Change)> {
+        let Change::Join { identity, .. } = change else {
             return Vec::new();
         };
         let slot = self.free_slots.pop().unwrap_or_else(|| {
@@ -131,13 +130,13 @@ impl Selection {
         });
         if self.part.is_process(identity) {
             self.recorded.insert(slot, own.next_slot());
-            return vec![(time, input.clone())];
+            return vec![(time, change.clone())];
         }
         let can_come = matches!(self.part, Part::Device(_)) && self.early < MAX_ALL_EARLY;
         self.early += usize::from(can_come);
         let other = Other {
             visible_devices: Arc::clone(&identity.visible_devices),
-            early: can_come.then(|| vec![(time, input.clone())]),
+            early: can_come.then(|| vec![(time, change.clone())]),
         };
         self.others.insert(slot, other);
         Vec::new()
@@ -147,14 +146,14 @@ impl Selection {
         &mut self,
         process: u32,
         time: u64,
-        input: &Input,
+        change: &Change,
         own: &Ledger,
-    ) -> Vec<(u64, Input)> {
+    ) -> Vec<(u64, Change)> {
         let Some(other) = self.others.get_mut(&process) else {
             return Vec::new();
         };
-        let is_wanted = uses(&self.part, &other.visible_devices, input);
-        let fits = input.event_count() <= MAX_EARLY_EVENTS && self.early < MAX_ALL_EARLY;
+        let is_wanted = uses(&self.part, &other.visible_devices, change);
+        let fits = change.event_count() <= MAX_EARLY_EVENTS && self.early < MAX_ALL_EARLY;
         match &mut other.early {
             Some(early) if is_wanted => {
                 let early = std::mem::take(early);
@@ -162,13 +161,13 @@ impl Selection {
                 self.others.remove(&process);
                 let slot = own.next_slot();
                 self.recorded.insert(process, slot);
-                let all = early.into_iter().chain([(time, input.clone())]);
+                let all = early.into_iter().chain([(time, change.clone())]);
                 return all
-                    .map(|(time, input)| (time, input.moved_to(slot)))
+                    .map(|(time, change)| (time, change.moved_to(slot)))
                     .collect();
             }
             Some(early) if fits && early.len() < MAX_EARLY => {
-                early.push((time, input.clone()));
+                early.push((time, change.clone()));
                 self.early += 1;
             }
             Some(early) => {
@@ -182,9 +181,9 @@ impl Selection {
         }
         if self.wants_state {
             // Those of others, too: which of them are wanted the state will show.
-            self.missing_events += input.event_count() as u64;
+            self.missing_events += change.event_count() as u64;
         }
-        if matches!(input, Input::Depart { .. })
+        if matches!(change, Change::Depart { .. })
             && let Some(gone) = self.others.remove(&process)
         {
             self.early -= gone.early.map_or(0, |early| early.len());
@@ -193,8 +192,8 @@ impl Selection {
     }
 }
 
-/// Whether a process uses the device from this input on.
-fn uses(part: &Part, visible_devices: &Arc<str>, input: &Input) -> bool {
+/// Whether a process uses the device from this change on.
+fn uses(part: &Part, visible_devices: &Arc<str>, change: &Change) -> bool {
     let Part::Device(device) = part else {
         return false;
     };
@@ -219,14 +218,14 @@ fn uses(part: &Part, visible_devices: &Arc<str>, input: &Input) -> bool {
         let number = number.and_then(|number| u32::try_from(number).ok());
         number.is_some_and(is_logical)
     };
-    match input {
-        Input::Define { definitions, .. } => defines(definitions),
+    match change {
+        Change::Define { definitions, .. } => defines(definitions),
         // The state of an old client's process names devices by their numbers alone.
-        Input::Resync { resync, .. } => {
+        Change::Resync { resync, .. } => {
             defines(&resync.definitions) || matches!(device, DeviceKey::Logical { .. })
         }
-        Input::Apply(batch) => batch.events().iter().any(reports),
-        Input::ApplyPart { event, .. } => reports(event),
+        Change::Apply(batch) => batch.events().iter().any(reports),
+        Change::ApplyPart { event, .. } => reports(event),
         _other => false,
     }
 }

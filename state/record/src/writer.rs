@@ -6,14 +6,13 @@ use crate::columns;
 use crate::format::{
     BlockHeader, BlockKind, FileHeader, MAX_BLOCK_ENTRIES, MAX_BLOCK_EVENTS, TRAILER_BYTES, Trailer,
 };
-use crate::input::{Batch, Input};
 use crate::notes::{FailureNote, GapNote, MarkNote, PeakNote, Summary};
 use crate::redaction::Redaction;
 use crate::selection::Selection;
 use std::io::Write;
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
-use ttmem_ledger::{DeviceKey, Ledger, Limits, LoadError, Part, View};
+use ttmem_ledger::{Batch, Change, DeviceKey, Ledger, Limits, LoadError, Part, View};
 
 /// Bytes of entries after which a block is ended, whatever its events.
 const BLOCK_ENTRY_BYTES: usize = 4 << 20;
@@ -21,8 +20,8 @@ const BLOCK_ENTRY_BYTES: usize = 4 << 20;
 /// Bytes of a state for which one more event has to come before the next one.
 const STATE_BYTES_PER_EVENT: u64 = 8;
 
-/// What an input that is no event counts for when the next state is due.
-const INPUT_EVENTS: u64 = 16;
+/// What a change that is no event counts for when the next state is due.
+const CHANGE_EVENTS: u64 = 16;
 
 /// Blocks of a recording that may not grow, if its events took a byte each; they take some more.
 const MIN_BLOCKS: u64 = 64;
@@ -83,9 +82,9 @@ pub struct Finished<W> {
     selection: Option<Selection>,
 }
 
-/// Writes inputs, and follows them with a ledger of its own.
+/// Writes changes, and follows them with a ledger of its own.
 ///
-/// It asks no clock: every input comes with its time, and who writes to a file says when what was
+/// It asks no clock: every change comes with its time, and who writes to a file says when what was
 /// collected is to be written. After an error it is to be dropped.
 #[derive(Debug)]
 pub struct Writer<W> {
@@ -110,7 +109,7 @@ pub struct Writer<W> {
     news: Summary,
     since_state: u64,
     state_bytes: u64,
-    /// The most that the inputs of a block may take.
+    /// The most that the changes of a block may take.
     most_bytes: u64,
     scratch: Vec<u8>,
 }
@@ -213,44 +212,44 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds an input that was applied at a time; one that is before the last counts as of the last.
+    /// Adds a change that was applied at a time; one that is before the last counts as of the last.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn append(&mut self, time: u64, input: &Input) -> Result<(), WriteError> {
+    pub fn append(&mut self, time: u64, change: &Change) -> Result<(), WriteError> {
         let redacted = self
             .redaction
             .as_mut()
-            .map(|redaction| redaction.input(input));
-        let input = redacted.as_ref().unwrap_or(input);
+            .map(|redaction| redaction.change(change));
+        let change = redacted.as_ref().unwrap_or(change);
         let Some(selection) = &mut self.selection else {
-            return self.append_whole(time, input);
+            return self.append_whole(time, change);
         };
-        for (time, input) in selection.take(time, input, &self.ledger) {
-            self.append_whole(time, &input)?;
+        for (time, change) in selection.take(time, change, &self.ledger) {
+            self.append_whole(time, &change)?;
         }
         Ok(())
     }
 
-    fn append_whole(&mut self, time: u64, input: &Input) -> Result<(), WriteError> {
+    fn append_whole(&mut self, time: u64, change: &Change) -> Result<(), WriteError> {
         let time = time.max(self.now).max(self.entry_time);
-        match input {
-            Input::Apply(batch) => self.append_events(time, batch)?,
-            Input::ApplyPart { event, .. } => {
-                self.put_entry(time, input);
+        match change {
+            Change::Apply(batch) => self.append_events(time, batch)?,
+            Change::ApplyPart { event, .. } => {
+                self.put_entry(time, change);
                 self.records.push(event.encode());
-                input.apply(&mut self.ledger);
+                change.apply(&mut self.ledger);
                 self.now = time;
                 self.keep_instant();
             }
             _other => {
-                self.put_entry(time, input);
-                input.apply(&mut self.ledger);
+                self.put_entry(time, change);
+                change.apply(&mut self.ledger);
                 self.now = time;
                 self.keep_instant();
-                if let Input::SetMark {
+                if let Change::SetMark {
                     time, name, number, ..
-                } = input
+                } = change
                 {
                     let mark = (*time, Arc::clone(name), *number);
                     self.note_mark(mark, None);
@@ -274,7 +273,7 @@ impl<W: Write> Writer<W> {
                 range: part,
                 ..batch.clone()
             };
-            self.put_entry(time, &Input::Apply(part.clone()));
+            self.put_entry(time, &Change::Apply(part.clone()));
             let events = part.events();
             self.records.extend(events.iter().map(Event::encode));
             for event in events {
@@ -355,7 +354,7 @@ impl<W: Write> Writer<W> {
         self.news.add_mark(mark);
     }
 
-    /// Notes that inputs are missing: so many events at least. What follows goes on from `state`, which
+    /// Notes that changes are missing: so many events at least. What follows goes on from `state`, which
     /// [`Ledger::save`] wrote.
     ///
     /// # Errors
@@ -379,13 +378,13 @@ impl<W: Write> Writer<W> {
         self.put_notes()
     }
 
-    fn put_entry(&mut self, time: u64, input: &Input) {
+    fn put_entry(&mut self, time: u64, change: &Change) {
         // Instants of many events that arrived at once may be nanoseconds ahead of the clock.
         let time = time.max(self.entry_time);
-        put_entry(&mut self.entries, time - self.entry_time, input);
+        put_entry(&mut self.entries, time - self.entry_time, change);
         self.entry_time = time;
         self.entry_count += 1;
-        self.since_state += INPUT_EVENTS;
+        self.since_state += CHANGE_EVENTS;
     }
 
     fn end_block_if_full(&mut self) -> Result<(), WriteError> {
@@ -694,7 +693,7 @@ mod tests {
             source: Source::Attached,
             visible_devices: "".into(),
         };
-        let join = Input::Join {
+        let join = Change::Join {
             identity,
             claimed_pid: 7,
         };
@@ -704,7 +703,7 @@ mod tests {
             id: TextId(1),
             text: "long".repeat(1000),
         };
-        let define = Input::Define {
+        let define = Change::Define {
             process: 0,
             definitions: Arc::new(vec![text]),
         };
@@ -712,7 +711,7 @@ mod tests {
             time: 3,
             kind: EventKind::EventsLost { count: 1 },
         };
-        let apply = Input::Apply(Batch::whole(0, Arc::new(vec![lost])));
+        let apply = Change::Apply(Batch::whole(0, Arc::new(vec![lost])));
         writer.append(3, &define).unwrap();
         writer.append(3, &apply).unwrap();
         writer.flush().unwrap();

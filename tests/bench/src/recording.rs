@@ -22,10 +22,10 @@ use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, ProgramId, Source, TextId,
 };
-use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
+use ttmem_ledger::{Batch, Change, Departure, Ledger, Limits, ProcessIdentity};
 use ttmem_model::hooks::Hooks;
 use ttmem_model::scenario::{Pace, Play, Scenario, StepDone, play};
-use ttmem_record::{Batch, Input, Player, Recording, Writer, WriterOptions};
+use ttmem_record::{Player, Recording, Writer, WriterOptions};
 
 /// What `ttmem demo` plays unless it is told otherwise.
 const SCENARIO: &str = "transformer-8b";
@@ -123,13 +123,13 @@ impl Session {
     }
 
     /// Hands so many events to `take`, with what belongs to them, one process after the other.
-    fn inputs(&self, events: u64, mut take: impl FnMut(u64, Input) -> Result<()>) -> Result<()> {
+    fn inputs(&self, events: u64, mut take: impl FnMut(u64, Change) -> Result<()>) -> Result<()> {
         let (mut left, mut begin) = (events, START);
         for number in 1_u32.. {
             take(begin, join(number))?;
             for step in &self.steps {
                 let input = match step {
-                    Step::Define(definitions) => Input::Define {
+                    Step::Define(definitions) => Change::Define {
                         process: 0,
                         definitions: Arc::clone(definitions),
                     },
@@ -141,11 +141,11 @@ impl Session {
                         });
                         let events: Vec<Event> = events.collect();
                         left -= events.len() as u64;
-                        Input::Apply(Batch::whole(0, Arc::new(events)))
+                        Change::Apply(Batch::whole(0, Arc::new(events)))
                     }
                 };
                 let last = match &input {
-                    Input::Apply(batch) => batch.events().last().map(|event| event.time),
+                    Change::Apply(batch) => batch.events().last().map(|event| event.time),
                     _other => None,
                 };
                 take(last.unwrap_or(begin), input)?;
@@ -154,7 +154,7 @@ impl Session {
                 }
             }
             begin += self.nanos + 1_000_000;
-            let depart = Input::Depart {
+            let depart = Change::Depart {
                 process: 0,
                 departure: Departure::Exited,
                 time: begin,
@@ -251,7 +251,7 @@ fn large_state(buffers: u64) -> Result<Value> {
     let ids = devices.each_ref().map(|device| device.id);
     let mut definitions: Vec<Definition> = devices.map(Definition::Device).to_vec();
     definitions.push(Definition::Mesh(mesh(MeshId(1), 1, &ids)));
-    let define = Input::Define {
+    let define = Change::Define {
         process: 0,
         definitions: Arc::new(definitions),
     };
@@ -272,7 +272,7 @@ fn large_state(buffers: u64) -> Result<Value> {
             banks: 12,
         },
     });
-    let apply = Input::Apply(Batch::whole(0, Arc::new(events.collect())));
+    let apply = Change::Apply(Batch::whole(0, Arc::new(events.collect())));
     for input in [join(1), define, apply] {
         input.apply(&mut ledger);
     }
@@ -293,8 +293,8 @@ fn large_state(buffers: u64) -> Result<Value> {
     }))
 }
 
-fn join(number: u32) -> Input {
-    Input::Join {
+fn join(number: u32) -> Change {
+    Change::Join {
         identity: ProcessIdentity {
             pid: Some(1000 + number % 30_000),
             start_time: Some(START),

@@ -40,8 +40,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ttmem_event::wire::Frame;
-use ttmem_ledger::{Account, Effect, Ledger, Limits, View};
-use ttmem_record::Input;
+use ttmem_ledger::{Account, Change, Effect, Ledger, Limits, View};
 
 /// Log entries handed over at once.
 const LOG_BATCH: usize = 4096;
@@ -236,13 +235,13 @@ impl LedgerThread {
     }
 
     /// Hands a change that was made to those who record.
-    fn record(&mut self, input: impl FnOnce() -> Input) {
+    fn record(&mut self, change: impl FnOnce() -> Change) {
         if self.taps.is_empty() {
             return;
         }
-        let (time, input) = (crate::clock::unix_nanos(), input());
+        let (time, change) = (crate::clock::unix_nanos(), change());
         for tap in &mut self.taps {
-            tap.push(time, input.clone());
+            tap.push(time, change.clone());
         }
     }
 
@@ -306,7 +305,7 @@ impl LedgerThread {
                 let (pid, name) = (identity.pid, identity.name.to_string());
                 let slot = self.ledger.join(identity.clone());
                 self.ledger.set_claimed_pid(slot, claimed_pid);
-                self.record(|| Input::Join {
+                self.record(|| Change::Join {
                     identity,
                     claimed_pid,
                 });
@@ -377,7 +376,7 @@ impl LedgerThread {
                 let user = if uid == self.config.uid { 0 } else { uid };
                 let number = self.marks;
                 self.ledger.set_mark(user, time, Arc::clone(&name), number);
-                self.record(|| Input::SetMark {
+                self.record(|| Change::SetMark {
                     user,
                     time,
                     name,

@@ -10,10 +10,9 @@ use crate::log::{FailedNote, LogEntry, LogFormat, LogOptions, Note};
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{
-    Anomalies, Departure, Effect, EffectKind, Leaving, ProcessState, Released, Resync, Resyncing,
-    is_same_user,
+    Anomalies, Change, Departure, Effect, EffectKind, Leaving, ProcessState, Released, Resync,
+    Resyncing, is_same_user,
 };
-use ttmem_record::Input;
 
 impl LedgerThread {
     /// Changes what is known of a process; what that cost, and what is left to do.
@@ -28,7 +27,7 @@ impl LedgerThread {
             ProcessCommand::State(state, connections) => {
                 let before = self.ledger.set_state(slot, state);
                 self.ledger.set_connections(slot, connections);
-                self.record(|| Input::SetState {
+                self.record(|| Change::SetState {
                     process: slot,
                     state,
                     connections,
@@ -44,7 +43,7 @@ impl LedgerThread {
             }
             ProcessCommand::Labels(labels) => {
                 self.ledger.set_labels(slot, labels.clone());
-                self.record(|| Input::SetLabels {
+                self.record(|| Change::SetLabels {
                     process: slot,
                     labels,
                 });
@@ -55,7 +54,7 @@ impl LedgerThread {
                     // A refusal is counted where it happens.
                     let _refused = self.ledger.define(slot, definition);
                 }
-                self.record(|| Input::Define {
+                self.record(|| Change::Define {
                     process: slot,
                     definitions: Arc::new(definitions),
                 });
@@ -67,7 +66,7 @@ impl LedgerThread {
             ProcessCommand::Recover(recovery) => return self.recover(slot, recovery, budget),
             ProcessCommand::Refuse(anomaly, count) => {
                 self.ledger.refuse(slot, anomaly, count);
-                self.record(|| Input::Refuse {
+                self.record(|| Change::Refuse {
                     process: slot,
                     anomaly,
                     count,
@@ -90,7 +89,7 @@ impl LedgerThread {
             }
             ProcessCommand::ResyncBegan => {
                 self.ledger.set_resyncing(slot, true);
-                self.record(|| Input::BeginResync { process: slot });
+                self.record(|| Change::BeginResync { process: slot });
             }
             ProcessCommand::Resync(resync, memory) => {
                 let Some(begun) = self.ledger.begin_resync(slot) else {
@@ -105,7 +104,7 @@ impl LedgerThread {
             }
             ProcessCommand::Incomplete(reason, count) => {
                 self.ledger.mark_incomplete(slot, reason, count);
-                self.record(|| Input::MarkIncomplete {
+                self.record(|| Change::MarkIncomplete {
                     process: slot,
                     reason,
                     count,
@@ -130,7 +129,7 @@ impl LedgerThread {
         if !ledger.go_on_with_resync(slot, &resync, &mut begun, budget) {
             return Some(ProcessCommand::Resyncing(resync, memory, begun));
         }
-        self.record(|| Input::Resync {
+        self.record(|| Change::Resync {
             process: slot,
             resync: Arc::new(resync),
         });
@@ -303,7 +302,7 @@ impl LedgerThread {
         self.collect_entries(slot);
         if reports.applied > first {
             self.record(|| {
-                Input::Apply(ttmem_record::Batch {
+                Change::Apply(ttmem_ledger::Batch {
                     process: slot,
                     recovered: reports.recovered,
                     events: Arc::clone(&reports.events),
@@ -312,7 +311,7 @@ impl LedgerThread {
             });
         }
         if let Some((event, work)) = unfinished {
-            self.record(|| Input::ApplyPart {
+            self.record(|| Change::ApplyPart {
                 process: slot,
                 event,
                 work,
@@ -395,7 +394,7 @@ impl LedgerThread {
         let logical_id = |device| self.ledger.logical_id(device);
         self.config.journal.depart(slot, known, logical_id);
         let (exit, account) = self.ledger.leave(slot, leaving, departure, time)?;
-        self.record(|| Input::Depart {
+        self.record(|| Change::Depart {
             process: slot,
             departure,
             time,

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use ttmem_event::{Class, TextId};
-use ttmem_ledger::{BufferRow, DeviceKey, Effect, EffectKind, Ledger};
-use ttmem_record::{Charge, Follow, Input, OverBudget, Played};
+use ttmem_ledger::{BufferRow, Change, DeviceKey, Effect, EffectKind, Ledger};
+use ttmem_record::{Charge, Follow, OverBudget, Played};
 
 /// A buffer as it lies in every bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,15 +317,15 @@ impl<K: Keeper> Follow for LiveBuffers<K> {
             Played::Part { process, effects } => {
                 self.apply(ledger, process, effects, (time, time));
             }
-            Played::Input(Input::Resync { process, .. } | Input::Depart { process, .. }) => {
+            Played::Change(Change::Resync { process, .. } | Change::Depart { process, .. }) => {
                 self.locate(ledger);
                 self.keeper.forget(Some(*process));
                 self.compare(ledger, *process, time);
                 self.keeper.settled(self.total);
             }
             // What had no name may have one now.
-            Played::Input(Input::Define { process, .. }) => self.keeper.forget(Some(*process)),
-            Played::Input(_no_bytes) => {}
+            Played::Change(Change::Define { process, .. }) => self.keeper.forget(Some(*process)),
+            Played::Change(_no_bytes) => {}
             Played::Start => self.compare_all(ledger, time),
         }
     }

@@ -6,8 +6,8 @@ use super::moment::Moment;
 use super::players::Players;
 use crate::journal::{Batch, Journal};
 use std::sync::Arc;
-use ttmem_ledger::Ledger;
-use ttmem_record::{Follow, Input, Played, Turn, Until};
+use ttmem_ledger::{Change, Ledger};
+use ttmem_record::{Follow, Played, Turn, Until};
 
 /// Events before an instant that are read again.
 const EVENTS: u64 = 4096;
@@ -45,8 +45,8 @@ impl Tail {
 }
 
 impl Follow for Tail {
-    fn before(&mut self, ledger: &Ledger, input: &Input) {
-        if let Input::Depart { process, .. } = input
+    fn before(&mut self, ledger: &Ledger, change: &Change) {
+        if let Change::Depart { process, .. } = change
             && let Some(leaving) = ledger.process(*process)
         {
             self.flush();

@@ -11,8 +11,8 @@ pub(crate) use session::{Timed, session};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-use ttmem_ledger::Ledger;
-use ttmem_record::{Input, Writer, WriterOptions};
+use ttmem_ledger::{Change, Ledger};
+use ttmem_record::{Writer, WriterOptions};
 use ttmem_report::{RecordingSource, Timestamp};
 
 /// The instant at which every recording of a test begins.
@@ -118,7 +118,7 @@ fn in_parts(parts: &[&[Timed]]) -> (TempDir, Recorded) {
 /// Whether nothing that comes after an input happened before it was applied.
 pub(crate) fn is_over(inputs: &[Timed], number: usize) -> bool {
     match inputs.get(number + 1) {
-        Some((_applied, Input::Apply(batch))) => {
+        Some((_applied, Change::Apply(batch))) => {
             let mut events = batch.events().iter();
             events.all(|event| event.time > inputs[number].0)
         }

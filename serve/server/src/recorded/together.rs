@@ -4,8 +4,8 @@ use super::allocations::AllocationsWalker;
 use super::files::FilePlayer;
 use super::timeline::TimelineWalker;
 use super::walk::Walker;
-use ttmem_ledger::{Effect, Ledger};
-use ttmem_record::{Follow, Input, OverBudget, Played, ReadError};
+use ttmem_ledger::{Change, Effect, Ledger};
+use ttmem_record::{Follow, OverBudget, Played, ReadError};
 use ttmem_report::GroupBy;
 
 /// One class of a device: a timeline for each of some groupings, and where buffers lay.
@@ -56,13 +56,13 @@ pub(super) struct Together(pub(super) Vec<Pictures>);
 impl Follow for Together {
     const WANTS_EFFECTS: bool = true;
 
-    fn before(&mut self, ledger: &Ledger, input: &Input) {
+    fn before(&mut self, ledger: &Ledger, change: &Change) {
         for pictures in &mut self.0 {
             for (_by, timeline) in &mut pictures.timelines {
-                timeline.before(ledger, input);
+                timeline.before(ledger, change);
             }
             if let Some(allocations) = &mut pictures.allocations {
-                allocations.before(ledger, input);
+                allocations.before(ledger, change);
             }
         }
     }

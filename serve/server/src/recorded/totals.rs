@@ -5,8 +5,8 @@ use super::walk::Walker;
 use crate::history::{MAX_DEVICES, Observed, Sample, sample_of};
 use std::sync::Arc;
 use ttmem_event::Class;
-use ttmem_ledger::{EffectKind, Geometry, Ledger, View};
-use ttmem_record::{Budget, Charge, Follow, Input, Played, ReadError, Turn};
+use ttmem_ledger::{Change, EffectKind, Geometry, Ledger, View};
+use ttmem_record::{Budget, Charge, Follow, Played, ReadError, Turn};
 
 /// Maximum work units for the geometries of one walk (some seconds); at most half of the turn's work.
 const GEOMETRY_WORK: u64 = 160_000_000;
@@ -125,10 +125,10 @@ impl Follow for TotalsWalker {
     fn after(&mut self, ledger: &Ledger, _time: u64, played: Played<'_>) {
         let effects = match played {
             Played::Event { effects, .. } | Played::Part { effects, .. } => effects,
-            Played::Start | Played::Input(Input::Resync { .. } | Input::Depart { .. }) => {
+            Played::Start | Played::Change(Change::Resync { .. } | Change::Depart { .. }) => {
                 return self.look(ledger);
             }
-            Played::Input(_no_bytes) => return,
+            Played::Change(_no_bytes) => return,
         };
         for effect in effects {
             let Some(number) = effect.device else {

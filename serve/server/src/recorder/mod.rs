@@ -1,6 +1,6 @@
 //! Recordings of what the ledger is given, while it runs.
 //!
-//! The ledger thread hands every input to a [`Tap`], the recorder's thread writes them. Nobody waits
+//! The ledger thread hands every change to a [`Tap`], the recorder's thread writes them. Nobody waits
 //! for it: what it cannot take is counted in the recording ([`queue`]). An error ends the
 //! recording and nothing else.
 

@@ -12,10 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use ttmem_event::Definition;
-use ttmem_ledger::DeviceFacts;
-use ttmem_record::Input;
+use ttmem_ledger::{Change, DeviceFacts};
 
-/// Bytes that may wait: a second of a very busy machine. One input may go beyond it.
+/// Bytes that may wait: a second of a very busy machine. One change may go beyond it.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 
 /// After a gap a state is saved when no more than this part of the room is taken.
@@ -36,7 +35,7 @@ pub(super) enum Item {
         missing_events: u64,
         state: Arc<Vec<u8>>,
     },
-    Input(u64, Input),
+    Change(u64, Change),
     /// Somebody waits for all before it to be written.
     Flush(u64),
 }
@@ -49,7 +48,7 @@ struct State {
     in_hand: usize,
     /// The recorder waits to be woken at so many bytes.
     wakes_at: Option<usize>,
-    /// Inputs are being dropped, or the recorder cannot go on without a state.
+    /// Changes are being dropped, or the recorder cannot go on without a state.
     has_gap: bool,
     /// Nothing more comes.
     ended: bool,
@@ -88,7 +87,7 @@ pub(super) struct Taken {
     pub(super) items: Vec<Item>,
     /// Nothing more comes after these.
     pub(super) ended: bool,
-    /// Inputs are being dropped: the ledger thread is to save its state when it can.
+    /// Changes are being dropped: the ledger thread is to save its state when it can.
     pub(super) has_gap: bool,
 }
 
@@ -228,13 +227,13 @@ impl Tap {
         self.missing.is_some()
     }
 
-    /// Takes an input that was applied, or counts it; never waits.
-    pub(crate) fn push(&mut self, time: u64, input: Input) {
+    /// Takes a change that was applied, or counts it; never waits.
+    pub(crate) fn push(&mut self, time: u64, change: Change) {
         if let Some(missing) = &mut self.missing {
-            *missing += input.event_count() as u64;
+            *missing += change.event_count() as u64;
             return;
         }
-        let bytes = input_bytes(&input);
+        let bytes = change_bytes(&change);
         let mut state = lock(&self.queue.state);
         self.is_open = state.is_open();
         if !self.is_open {
@@ -242,10 +241,10 @@ impl Tap {
         }
         if state.bytes >= self.queue.max_bytes {
             state.has_gap = true;
-            self.missing = Some(input.event_count() as u64);
+            self.missing = Some(change.event_count() as u64);
             return;
         }
-        state.push(Item::Input(time, input), bytes);
+        state.push(Item::Change(time, change), bytes);
         self.wake(state);
     }
 
@@ -291,18 +290,18 @@ impl Drop for Tap {
     }
 }
 
-/// About what an input takes while it waits.
-fn input_bytes(input: &Input) -> usize {
+/// About what a change takes while it waits.
+fn change_bytes(change: &Change) -> usize {
     let definitions =
         |definitions: &[Definition]| definitions.iter().map(definition_bytes).sum::<usize>();
-    let beside = match input {
-        Input::Apply(batch) => size_of_val(batch.events()),
-        Input::Define {
+    let beside = match change {
+        Change::Apply(batch) => size_of_val(batch.events()),
+        Change::Define {
             definitions: them, ..
         } => definitions(them),
-        Input::Resync { resync, .. } => resync.state.len() + definitions(&resync.definitions),
-        Input::ConfigureDevice(_) => size_of::<DeviceFacts>(),
-        Input::Join { identity, .. } => {
+        Change::Resync { resync, .. } => resync.state.len() + definitions(&resync.definitions),
+        Change::ConfigureDevice(_) => size_of::<DeviceFacts>(),
+        Change::Join { identity, .. } => {
             identity.name.len() + identity.command.len() + identity.visible_devices.len()
         }
         _small => 0,

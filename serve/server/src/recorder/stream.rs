@@ -1,7 +1,7 @@
 //! Recordings that readers ask for while the server runs: each is a recorder of its own whose file is an answer.
 //!
 //! Nobody waits for such a reader. What it does not take in time waits in the queue of its recorder, which is
-//! bounded; then inputs are missing, and counted. A reader that takes nothing at all is given up.
+//! bounded; then changes are missing, and counted. A reader that takes nothing at all is given up.
 
 use super::queue::{Queue, queue};
 use super::{Destination, OpenRecordingError, PreparedRecorder, Shared};

@@ -10,8 +10,8 @@ use ttmem_event::{
     Class, Definition, DeviceDefinition, DeviceId, Event, EventKind, MeshDefinition, MeshId,
     MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Ledger, ProcessIdentity};
-use ttmem_record::{Batch, Input, Recording, Writer, WriterOptions};
+use ttmem_ledger::{Batch, Change, Ledger, ProcessIdentity};
+use ttmem_record::{Recording, Writer, WriterOptions};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -21,8 +21,8 @@ fn saved(ledger: &Ledger) -> Arc<Vec<u8>> {
     Arc::new(saved)
 }
 
-fn join() -> Input {
-    Input::Join {
+fn join() -> Change {
+    Change::Join {
         identity: ProcessIdentity {
             pid: Some(7),
             start_time: None,
@@ -38,7 +38,7 @@ fn join() -> Input {
 }
 
 /// A mesh of one device, and so much text that files hardly differ in size.
-fn define() -> Input {
+fn define() -> Change {
     let device = Definition::Device(DeviceDefinition {
         id: DeviceId(0),
         logical_id: 0,
@@ -69,18 +69,18 @@ fn define() -> Input {
             text: format!("{number:x}"),
         }
     });
-    Input::Define {
+    Change::Define {
         process: 0,
         definitions: Arc::new(texts.chain([device, mesh]).collect()),
     }
 }
 
-fn apply(kind: EventKind) -> Input {
+fn apply(kind: EventKind) -> Change {
     let event = Event { time: 1, kind };
-    Input::Apply(Batch::whole(0, Arc::new(vec![event])))
+    Change::Apply(Batch::whole(0, Arc::new(vec![event])))
 }
 
-fn refused() -> Input {
+fn refused() -> Change {
     apply(EventKind::AllocationFailed {
         mesh: MeshId(0),
         class: Class::Dram,
@@ -95,7 +95,7 @@ fn refused() -> Input {
     })
 }
 
-fn lost() -> Input {
+fn lost() -> Change {
     apply(EventKind::EventsLost { count: 1 })
 }
 

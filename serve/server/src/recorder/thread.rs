@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ttmem_record::{Finished, WriteError, Writer, WriterOptions};
 
-/// How often it looks while inputs come, unless many do.
+/// How often it looks while changes come, unless many do.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What was collected is written after this: a crash of the server loses no more.
@@ -178,17 +178,17 @@ impl RecorderThread {
     }
 
     fn write(&mut self, item: Item) -> Result<(), RecordError> {
-        if let (Some(broken), Item::Input(_time, input)) = (&mut self.broken, &item) {
-            broken.missing_events += input.event_count() as u64;
+        if let (Some(broken), Item::Change(_time, change)) = (&mut self.broken, &item) {
+            broken.missing_events += change.event_count() as u64;
             return Ok(());
         }
         match item {
-            Item::Input(time, input) => {
+            Item::Change(time, change) => {
                 // Nothing comes before the first state.
                 let Some(writer) = &mut self.writer else {
                     return Ok(());
                 };
-                writer.append(time, &input)?;
+                writer.append(time, &change)?;
                 self.unwritten_since.get_or_insert_with(Instant::now);
                 self.rotate_if_full(time)
             }

@@ -3,10 +3,8 @@
 use crate::session::{Timed, session};
 use std::io::Cursor;
 use ttmem_event::Event;
-use ttmem_ledger::{Ledger, Limits};
-use ttmem_record::{
-    Batch, Input, Played, Player, Recording, Summary, Until, Writer, WriterOptions,
-};
+use ttmem_ledger::{Batch, Change, Ledger, Limits};
+use ttmem_record::{Played, Player, Recording, Summary, Until, Writer, WriterOptions};
 
 /// Blocks and states so often that a short session has many.
 pub(crate) fn small_blocks() -> WriterOptions {
@@ -55,7 +53,7 @@ pub(crate) fn states(inputs: &[Timed]) -> Vec<(u64, u64, Vec<u8>)> {
         states.push((last, ledger.events(), bytes));
     };
     for (time, input) in inputs {
-        if let Input::Apply(batch) = input {
+        if let Change::Apply(batch) = input {
             for event in batch.events() {
                 let _refused = ledger.apply(batch.process, event, None);
                 note(event.time, *time, &ledger);
@@ -230,7 +228,7 @@ fn instants_are_in_the_order_in_which_things_were_applied() {
     let mut random = crate::session::Random::new(3);
     for (time, input) in &mut inputs {
         *time -= random.below(200).min(*time - START);
-        if let Input::Apply(batch) = input {
+        if let Change::Apply(batch) = input {
             let events = batch.events().iter().map(|event| Event {
                 time: event.time ^ random.below(4000),
                 ..*event

@@ -5,15 +5,15 @@ use crate::session::{Random, Timed, session};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::EventKind;
-use ttmem_ledger::{DeviceKey, GaugeKind, Ledger, Part, View};
-use ttmem_record::{Batch, Input, Until, WriteError, Writer, WriterOptions};
+use ttmem_ledger::{Batch, Change, DeviceKey, GaugeKind, Ledger, Part, View};
+use ttmem_record::{Until, WriteError, Writer, WriterOptions};
 
 /// A session in which no process sets marks: those of others are not in the recording of a part, and peaks
 /// since the last mark are counted from fewer.
 fn unmarked(seed: u64, count: usize) -> Vec<Timed> {
     let mut inputs = session(seed, count);
     for (_time, input) in &mut inputs {
-        if let Input::Apply(batch) = input {
+        if let Change::Apply(batch) = input {
             let events = batch.events().iter();
             let events = events.filter(|it| !matches!(it.kind, EventKind::Marked { .. }));
             let events = Arc::new(events.copied().collect());

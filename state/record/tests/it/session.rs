@@ -12,10 +12,9 @@ use ttmem_event::{
     MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{
-    Anomaly, Departure, DeviceFacts, IncompleteReason, Labels, Ledger, ProcessIdentity,
-    ProcessState, Resync,
+    Anomaly, Batch, Change, Departure, DeviceFacts, IncompleteReason, Labels, Ledger,
+    ProcessIdentity, ProcessState, Resync,
 };
-use ttmem_record::{Batch, Input};
 
 /// Numbers that look random and are the same for the same seed.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ impl Random {
 }
 
 /// An input with the time at which it was applied.
-pub(crate) type Timed = (u64, Input);
+pub(crate) type Timed = (u64, Change);
 
 /// A session under way, with the ledger that it leads to.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ pub(crate) fn session(seed: u64, count: usize) -> Vec<Timed> {
         now: 1_000_000,
         joined: 0,
     };
-    session.push(Input::ConfigureDevice(Box::new(DeviceFacts {
+    session.push(Change::ConfigureDevice(Box::new(DeviceFacts {
         logical_id: 7,
         unique_id: Some(1),
         board: Some("n150".into()),
@@ -77,7 +76,7 @@ pub(crate) fn session(seed: u64, count: usize) -> Vec<Timed> {
 }
 
 impl Session {
-    fn push(&mut self, input: Input) {
+    fn push(&mut self, input: Change) {
         self.now += 1 + self.random.below(50);
         input.apply(&mut self.ledger);
         self.inputs.push((self.now, input));
@@ -91,29 +90,29 @@ impl Session {
         let which = usize::try_from(which).expect("a place in a list");
         let (process, source) = self.live[which];
         match self.random.below(30) {
-            0 => self.push(Input::SetState {
+            0 => self.push(Change::SetState {
                 process,
                 state: ProcessState::Detached,
                 connections: 0,
             }),
-            1 => self.push(Input::SetState {
+            1 => self.push(Change::SetState {
                 process,
                 state: ProcessState::Live,
                 connections: 2,
             }),
-            2 => self.push(Input::Refuse {
+            2 => self.push(Change::Refuse {
                 process,
                 anomaly: Anomaly::Malformed,
                 count: 3,
             }),
-            3 => self.push(Input::MarkIncomplete {
+            3 => self.push(Change::MarkIncomplete {
                 process,
                 reason: IncompleteReason::Stalled,
                 count: 1,
             }),
             4 => {
                 let (time, number) = (self.now, self.random.below(9));
-                self.push(Input::SetMark {
+                self.push(Change::SetMark {
                     user: [0, 1000][which % 2],
                     time,
                     name: "step".into(),
@@ -126,7 +125,7 @@ impl Session {
                 let departure =
                     [Departure::Ended, Departure::Exited, Departure::Forgotten][which % 3];
                 let time = self.now;
-                self.push(Input::Depart {
+                self.push(Change::Depart {
                     process,
                     departure,
                     time,
@@ -138,7 +137,7 @@ impl Session {
                     2 + self.random.small(6),
                     "another\nmodel.py:3 forward",
                 )];
-                self.push(Input::Define {
+                self.push(Change::Define {
                     process,
                     definitions: Arc::new(definitions),
                 });
@@ -168,7 +167,7 @@ impl Session {
         let before: Vec<bool> = (0..64)
             .map(|slot| self.ledger.process(slot).is_some())
             .collect();
-        self.push(Input::Join {
+        self.push(Change::Join {
             identity,
             claimed_pid: -1,
         });
@@ -179,8 +178,8 @@ impl Session {
         if source == Source::Attached {
             let job = format!("lab-{}", self.joined);
             let labels = Labels::new([("job", &*job), ("team_of_two", "vision")]);
-            self.push(Input::SetLabels { process, labels });
-            self.push(Input::Define {
+            self.push(Change::SetLabels { process, labels });
+            self.push(Change::Define {
                 process,
                 definitions: Arc::new(definitions()),
             });
@@ -194,7 +193,7 @@ impl Session {
         let (events, recovered) = (Arc::new(events), self.random.below(9) == 0);
         let middle = usize::try_from(self.random.below(count)).expect("small");
         for range in [0..middle, middle..events.len()] {
-            self.push(Input::Apply(Batch {
+            self.push(Change::Apply(Batch {
                 process,
                 recovered,
                 events: Arc::clone(&events),
@@ -224,7 +223,7 @@ impl Session {
         let mut probe = Ledger::load(&probe, ttmem_ledger::Limits::default()).expect("just saved");
         // Only what does not end at once is a part.
         if probe.apply_within(process, &event, None, 1) == Ok(false) {
-            self.push(Input::ApplyPart {
+            self.push(Change::ApplyPart {
                 process,
                 event,
                 work: 1,
@@ -237,11 +236,11 @@ impl Session {
                 self.report(other, source);
             }
         }
-        self.push(Input::Apply(Batch::whole(process, Arc::new(vec![event]))));
+        self.push(Change::Apply(Batch::whole(process, Arc::new(vec![event]))));
     }
 
     fn resync(&mut self, process: u32) {
-        self.push(Input::BeginResync { process });
+        self.push(Change::BeginResync { process });
         let (definitions, limits) = (definitions(), AccountLimits::default());
         let mut account = Account::new(false);
         for definition in &definitions {
@@ -260,7 +259,7 @@ impl Session {
             lost_events: self.random.below(3),
             elided_events: 0,
         };
-        self.push(Input::Resync {
+        self.push(Change::Resync {
             process,
             resync: Arc::new(resync),
         });

@@ -7,8 +7,8 @@ use std::io::{Cursor, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 use ttmem_event::{Definition, Event, TextId};
-use ttmem_ledger::Ledger;
-use ttmem_record::{Batch, Input, Player, Recording, Until, Writer, WriterOptions};
+use ttmem_ledger::{Batch, Change, Ledger};
+use ttmem_record::{Player, Recording, Until, Writer, WriterOptions};
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes
@@ -79,7 +79,7 @@ fn a_redacted_recording_has_no_names_and_the_same_figures() {
 
 #[test]
 fn placeholders_stand_for_the_same_texts_in_the_next_file() {
-    let mark = |name: &str, number: u64| Input::SetMark {
+    let mark = |name: &str, number: u64| Change::SetMark {
         user: 0,
         time: number,
         name: name.into(),
@@ -126,7 +126,7 @@ impl Write for Shared {
 
 #[test]
 fn what_was_flushed_can_be_read_while_the_rest_is_written() {
-    let is_part = |input: &Input| matches!(input, Input::ApplyPart { .. });
+    let is_part = |input: &Change| matches!(input, Change::ApplyPart { .. });
     // One in which a large event is applied in parts.
     let sessions = (20..40).map(|seed| session(seed, 150));
     let mut sessions = sessions.filter(|inputs| inputs.iter().any(|(_time, input)| is_part(input)));
@@ -157,7 +157,7 @@ fn events_that_are_more_than_a_block_go_on_in_the_next() {
     let (process, event) = inputs
         .iter()
         .find_map(|(_time, input)| match input {
-            Input::Apply(batch) => Some((batch.process, *batch.events().first()?)),
+            Change::Apply(batch) => Some((batch.process, *batch.events().first()?)),
             _other => None,
         })
         .unwrap();
@@ -166,7 +166,7 @@ fn events_that_are_more_than_a_block_go_on_in_the_next() {
         ..event
     });
     let batch = Batch::whole(process, Arc::new(events.collect()));
-    inputs.push((last + 2000, Input::Apply(batch)));
+    inputs.push((last + 2000, Change::Apply(batch)));
     let (bytes, summary) = written(&inputs, small_blocks());
     let mut player = open(&bytes);
     player.seek(last + 500).unwrap();
@@ -181,7 +181,7 @@ fn what_packs_very_well_is_written_so_that_it_can_be_read() {
     let process = inputs
         .iter()
         .find_map(|(_time, input)| match input {
-            Input::Define { process, .. } => Some(*process),
+            Change::Define { process, .. } => Some(*process),
             _other => None,
         })
         .unwrap();
@@ -192,7 +192,7 @@ fn what_packs_very_well_is_written_so_that_it_can_be_read() {
     let definitions = Arc::new(vec![text; 300]);
     inputs.push((
         9_000_000,
-        Input::Define {
+        Change::Define {
             process,
             definitions,
         },

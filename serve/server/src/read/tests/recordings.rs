@@ -4,7 +4,7 @@ use super::hostility::exchange;
 use super::*;
 use crate::recorded::tests::{Timed, is_over, recorded, session};
 use serde_json::Value;
-use ttmem_record::Input;
+use ttmem_ledger::Change;
 use ttmem_report::{BlockMap, BufferQuery, GroupBy, MemoryClass, PeakOf, RecordingSource};
 
 /// A server of a recording and nothing else.
@@ -151,7 +151,7 @@ fn without_an_instant_the_end_of_a_recording_is_shown() {
     let mut inputs = session(6, 80);
     // An event may have been recorded long before it was applied: the end is not as late as that.
     let end = inputs[inputs.len() - 1].0 + 1;
-    let mark = Input::SetMark {
+    let mark = Change::SetMark {
         user: 0,
         time: end,
         name: "end".into(),
@@ -180,7 +180,7 @@ fn the_last_events_are_those_before_the_instant() {
     let (_folder, served) = replay(&inputs);
     let mut times: Vec<u64> = Vec::new();
     for (number, (time, input)) in inputs.iter().enumerate() {
-        if let ttmem_record::Input::Apply(batch) = input {
+        if let ttmem_ledger::Change::Apply(batch) = input {
             times.extend(batch.events().iter().map(|event| event.time));
         }
         if times.len() < 20 || number % 5 != 0 || !is_over(&inputs, number) {

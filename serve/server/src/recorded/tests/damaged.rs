@@ -11,8 +11,7 @@ use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Audience, ProcessIdentity};
-use ttmem_record::Batch;
+use ttmem_ledger::{Audience, Batch, ProcessIdentity};
 use ttmem_report::GroupBy;
 
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -102,7 +101,7 @@ fn many_processes() -> Vec<u8> {
     let joins = (0..60_000).map(|_process| {
         (
             START + 1,
-            Input::Join {
+            Change::Join {
                 identity: a_process(),
                 claimed_pid: 0,
             },
@@ -189,21 +188,21 @@ fn crowded(marks: u64) -> Vec<u8> {
     let (identity, claimed_pid) = (a_process(), 0);
     let definitions = Arc::new(definitions);
     let mut inputs = vec![
-        Input::Join {
+        Change::Join {
             identity,
             claimed_pid,
         },
-        Input::Define {
+        Change::Define {
             process: 0,
             definitions,
         },
-        Input::Apply(Batch::whole(0, Arc::new(events.collect()))),
+        Change::Apply(Batch::whole(0, Arc::new(events.collect()))),
     ];
     let mut inputs: Vec<Timed> = inputs.drain(..).map(|input| (time, input)).collect();
     inputs.extend((1..=marks).map(|number| {
         let time = START + 1_000_000 * number;
         let (user, name) = (0, "".into());
-        let mark = Input::SetMark {
+        let mark = Change::SetMark {
             user,
             time,
             name,

@@ -5,7 +5,7 @@ use crate::recorded::{OverTime, RecordedError, Window};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use ttmem_event::Class;
-use ttmem_ledger::{Audience, BufferRow, DeviceKey, View};
+use ttmem_ledger::{Audience, Batch, BufferRow, Change, DeviceKey, View};
 use ttmem_record::{Player, Recording, Until};
 use ttmem_report::{Allocations, GroupBy, HexId, Rectangle, Timeline};
 
@@ -401,16 +401,15 @@ fn a_history_has_the_highest_totals_of_its_steps() {
 }
 
 /// The same with the times of events as slow as those of inputs.
-fn slowed(input: ttmem_record::Input) -> ttmem_record::Input {
-    use ttmem_record::{Batch, Input};
+fn slowed(input: ttmem_ledger::Change) -> ttmem_ledger::Change {
     match input {
-        Input::Apply(batch) => {
+        Change::Apply(batch) => {
             let events = batch.events.iter().map(|event| ttmem_event::Event {
                 time: event.time * 5_000_000,
                 ..*event
             });
             let events = Arc::new(events.collect());
-            Input::Apply(Batch { events, ..batch })
+            Change::Apply(Batch { events, ..batch })
         }
         other => other,
     }

@@ -1,18 +1,22 @@
 //! Everything that changes a ledger.
 
+use crate::device::DeviceFacts;
+use crate::effect::Effect;
+use crate::incomplete::IncompleteReason;
+use crate::labels::Labels;
+use crate::ledger::Ledger;
+use crate::process::{Departure, ProcessIdentity, ProcessState};
+use crate::resync::Resync;
 use std::ops::Range;
 use std::sync::Arc;
+use ttmem_account::Anomaly;
 use ttmem_event::{Definition, Event};
-use ttmem_ledger::{
-    Anomaly, Departure, DeviceFacts, Effect, IncompleteReason, Labels, Ledger, ProcessIdentity,
-    ProcessState, Resync,
-};
 
 /// One change of a ledger, as its owner makes it. Processes are named by their slots.
 ///
 /// A clone shares what is large.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub enum Change {
     ConfigureDevice(Box<DeviceFacts>),
     /// The process gets the next free slot, as it did in the ledger that was recorded.
     Join {
@@ -105,14 +109,14 @@ impl Batch {
     }
 }
 
-impl Input {
+impl Change {
     /// Makes the change.
     pub fn apply(&self, ledger: &mut Ledger) {
         self.apply_with(ledger, None);
     }
 
     /// Makes the change; what events changed is appended to `effects`, if it is given.
-    pub(crate) fn apply_with(&self, ledger: &mut Ledger, mut effects: Option<&mut Vec<Effect>>) {
+    pub fn apply_with(&self, ledger: &mut Ledger, mut effects: Option<&mut Vec<Effect>>) {
         match self {
             Self::ConfigureDevice(facts) => ledger.configure_device(DeviceFacts::clone(facts)),
             Self::Join {
@@ -205,7 +209,7 @@ impl Input {
 
     /// The same of a process in another slot.
     #[must_use]
-    pub(crate) fn moved_to(&self, slot: u32) -> Self {
+    pub fn moved_to(&self, slot: u32) -> Self {
         let mut moved = self.clone();
         match &mut moved {
             Self::ConfigureDevice(_) | Self::Join { .. } | Self::SetMark { .. } => {}

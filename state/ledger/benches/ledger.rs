@@ -91,14 +91,7 @@ fn report_geometry(live: u64, order: Order) -> String {
         Shuffle::new(4).shuffle(&mut places);
     }
     for place in places {
-        let what = space.allocated(place);
-        world.apply_to(
-            &Event {
-                time: 1,
-                kind: what,
-            },
-            None,
-        );
+        world.apply(space.allocated(place));
     }
     world.assert_sound();
     let views = sorted_times(|| {

@@ -30,6 +30,7 @@ pub(crate) struct Follower<'a> {
     pub(crate) anomalies: &'a mut Anomalies,
     pub(crate) effects: Option<&'a mut Vec<Effect>>,
     pub(crate) omitted_effects: &'a mut u64,
+    pub(crate) exceptions: &'a mut u64,
     pub(crate) uid: u32,
     pub(crate) order: u64,
     /// Whether what is booked is no part of the devices yet.
@@ -294,6 +295,7 @@ impl Observer for Follower<'_> {
 
     fn contradicted(&mut self, anomaly: Anomaly, content: &EventKind, time: u64) {
         self.anomalies.count(anomaly);
+        *self.exceptions += 1;
         let event = *content;
         self.effect(None, time, EffectKind::Contradicted { anomaly, event });
     }

@@ -1,4 +1,4 @@
-//! What a ledger takes in memory, about and rather too much, and what one more input may add.
+//! What a ledger takes in memory, about and rather too much, and what one more change may add.
 
 use crate::counts::DeviceCounts;
 use crate::device::{Device, DeviceFacts, DeviceKey};

@@ -10,7 +10,7 @@ use crate::growth::{ReaderSeries, Series};
 use crate::incomplete::{IncompleteReason, IncompleteReasons};
 use crate::labels::Labels;
 use crate::peak_composition::LeavingPeaks;
-use crate::process::{Departure, Exit, Process, ProcessIdentity, ProcessState};
+use crate::process::{DepartedProcess, Departure, Exit, Process, ProcessIdentity, ProcessState};
 use crate::shares::Holder;
 use crate::tables::{DeviceTable, ProcessViews};
 use crate::view::{DepartedView, ProcessRef, ProcessView, Table, View};
@@ -49,14 +49,14 @@ impl Default for Limits {
 
 /// A process on its way out of the ledger.
 #[derive(Debug)]
-pub struct Leaving {
+pub(crate) struct Leaving {
     peaks: LeavingPeaks,
 }
 
 /// Who holds which bytes of which device, and who held them.
 ///
-/// The same inputs in the same order give the same state: there is no clock and
-/// no I/O in here.
+/// The same changes in the same order give the same state: there is no clock and
+/// no I/O in here. [`Ledger::apply`] is the only method that makes one.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) limits: Limits,
@@ -73,6 +73,9 @@ pub struct Ledger {
     pub(crate) events: u64,
     pub(crate) revision: u64,
     pub(crate) omitted_effects: u64,
+    /// Grows with each event that contradicts others, is refused or reports a moment worth keeping, so
+    /// that others cost one comparison.
+    pub(crate) exceptions: u64,
     pub(crate) work: u64,
     pub(crate) newly_incomplete: Vec<(u32, IncompleteReason)>,
     /// What the last view had, for the next one.
@@ -103,6 +106,7 @@ impl Ledger {
             events: 0,
             revision: 0,
             omitted_effects: 0,
+            exceptions: 0,
             newly_incomplete: Vec::new(),
             work: 0,
             device_views: Pages::default(),
@@ -111,7 +115,7 @@ impl Ledger {
     }
 
     /// Adds a device that is known before any process uses it.
-    pub fn configure_device(&mut self, facts: DeviceFacts) {
+    pub(crate) fn configure_device(&mut self, facts: DeviceFacts) {
         self.revision += 1;
         let key = match facts.unique_id {
             Some(unique_id) => DeviceKey::Unique(unique_id),
@@ -124,13 +128,12 @@ impl Ledger {
     }
 
     /// Whether one more process can join whose state could be saved: more connections than that no server takes.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         !self.free_slots.is_empty() || (self.processes.len() as u64) < crate::state::MAX_SLOTS
     }
 
-    /// A process appears; its slot is its name in every later call.
-    pub fn join(&mut self, identity: ProcessIdentity) -> u32 {
+    /// A process appears; its slot is its name in every later change.
+    pub(crate) fn join(&mut self, identity: ProcessIdentity) -> u32 {
         self.revision += 1;
         let process = Some(Process::new(identity));
         let slot = match self.free_slots.pop() {
@@ -151,33 +154,34 @@ impl Ledger {
     /// A process's connection ended or came back while it lives.
     ///
     /// Returns the state it was in.
-    pub fn set_state(&mut self, process: u32, state: ProcessState) -> Option<ProcessState> {
+    pub(crate) fn set_state(&mut self, process: u32, state: ProcessState) -> Option<ProcessState> {
         let known = &mut self.process_mut(process)?.facts.state;
         Some(std::mem::replace(known, state))
     }
 
-    pub fn set_connections(&mut self, process: u32, connections: u32) {
+    pub(crate) fn set_connections(&mut self, process: u32, connections: u32) {
         if let Some(process) = self.process_mut(process) {
             process.facts.connections = connections;
         }
     }
 
     /// A pid that a process claims to have; shown, never used.
-    pub fn set_claimed_pid(&mut self, process: u32, pid: i64) {
+    pub(crate) fn set_claimed_pid(&mut self, process: u32, pid: i64) {
         if let Some(process) = self.process_mut(process) {
             process.facts.claimed_pid = Some(pid);
         }
     }
 
     /// What a process says of where it runs; shown, never used.
-    pub fn set_labels(&mut self, process: u32, labels: Labels) {
+    pub(crate) fn set_labels(&mut self, process: u32, labels: Labels) {
         if let Some(process) = self.process_mut(process) {
             process.facts.labels = labels;
         }
     }
 
-    /// Leaves out what processes said of where they run.
-    pub fn leave_out_labels(&mut self) {
+    /// This ledger without the labels of its processes.
+    #[must_use]
+    pub fn without_labels(mut self) -> Self {
         for (index, process) in (0..).zip(&mut self.processes) {
             if let Some(process) = process {
                 process.facts.labels = Labels::default();
@@ -187,29 +191,46 @@ impl Ledger {
         for departed in Arc::make_mut(&mut self.departed) {
             departed.labels = Labels::default();
         }
+        self
     }
 
     /// A process began to send its whole state anew; until it is complete the old view stays.
-    pub fn set_resyncing(&mut self, process: u32, resyncing: bool) {
+    pub(crate) fn set_resyncing(&mut self, process: u32, resyncing: bool) {
         if let Some(process) = self.process_mut(process) {
             process.facts.resyncing = resyncing;
         }
     }
 
-    /// A process is gone: all that it held is released.
-    pub fn depart(&mut self, process: u32, departure: Departure, time: u64) -> Option<Exit> {
-        let mut leaving = self.begin_leaving(process)?;
-        while !self.go_on_leaving(process, &mut leaving, u64::MAX) {}
-        let (exit, _account) = self.leave(process, leaving, departure, time)?;
-        Some(exit)
+    /// A process exited: releases everything that it held, within a limit on the work.
+    ///
+    /// `None` if there is no such process, or if more is to be done: then it is called again, and until
+    /// it is done nothing else may change about the process.
+    pub(crate) fn depart(
+        &mut self,
+        process: u32,
+        departure: Departure,
+        time: u64,
+        work: u64,
+    ) -> Option<Box<DepartedProcess>> {
+        let begun = self.process_in(process)?.leaving.take();
+        let mut leaving = match begun {
+            Some(begun) => begun,
+            None => Box::new(self.begin_leaving(process)?),
+        };
+        if !self.go_on_leaving(process, &mut leaving, work) {
+            self.process_in(process)?.leaving = Some(leaving);
+            return None;
+        }
+        self.leave(process, *leaving, departure, time)
+    }
+
+    /// A process, for work that changes nothing that a view shows.
+    fn process_in(&mut self, process: u32) -> Option<&mut Process> {
+        self.processes.get_mut(process as usize)?.as_mut()
     }
 
     /// Begins to release what a process held; `None` if there is no such process.
-    ///
-    /// [`Ledger::go_on_leaving`] is called until it is done, then [`Ledger::leave`]; until then
-    /// nothing may change about the process.
-    #[must_use]
-    pub fn begin_leaving(&self, process: u32) -> Option<Leaving> {
+    pub(crate) fn begin_leaving(&self, process: u32) -> Option<Leaving> {
         let process = self.processes.get(process as usize)?.as_ref()?;
         let readers = self.series.of(process.facts.identity.uid);
         let series = process.facts.series.or(readers);
@@ -217,8 +238,8 @@ impl Ledger {
         Some(Leaving { peaks })
     }
 
-    /// Goes on for so many work units; true when the process can leave.
-    pub fn go_on_leaving(&mut self, process: u32, leaving: &mut Leaving, work: u64) -> bool {
+    /// Continues up to this many work units; true when the process can leave.
+    pub(crate) fn go_on_leaving(&mut self, process: u32, leaving: &mut Leaving, work: u64) -> bool {
         let process = self.processes.get(process as usize);
         let Some(process) = process.and_then(Option::as_ref) else {
             return true;
@@ -228,16 +249,16 @@ impl Ledger {
         is_done
     }
 
-    /// A process is gone; how, and its account, which may take its time to be dropped.
-    pub fn leave(
+    /// Takes a process out of the ledger.
+    fn leave(
         &mut self,
         process: u32,
         leaving: Leaving,
         departure: Departure,
         time: u64,
-    ) -> Option<(Exit, Account)> {
+    ) -> Option<Box<DepartedProcess>> {
         let slot = self.processes.get_mut(process as usize)?;
-        let gone = slot.take()?;
+        let mut gone = slot.take()?;
         self.free_slots.push(process);
         let exit = Exit {
             time,
@@ -245,6 +266,8 @@ impl Ledger {
             released: gone.account.holdings(),
         };
         let view = DepartedView::new(&gone, &self.table.devices, &leaving.peaks, exit);
+        let logical_id = |device: &u32| self.logical_id(*device).unwrap_or_default();
+        let logical_ids = gone.devices.iter().map(logical_id).collect();
         let undescribed = self.release_holdings(process, &gone, leaving);
         self.describe_devices(undescribed);
         let departed = Arc::make_mut(&mut self.departed);
@@ -253,7 +276,15 @@ impl Ledger {
             departed.remove(place);
         }
         departed.push_back(view);
-        Some((exit, gone.account))
+        if let Some(begun) = gone.resyncing.take() {
+            // Its new state will never be in place.
+            self.abandon_resync(process, &begun);
+        }
+        Some(Box::new(DepartedProcess {
+            exit,
+            process: gone,
+            logical_ids,
+        }))
     }
 
     /// Takes a process's holdings off the devices; returns those it described and others still use.
@@ -465,34 +496,22 @@ impl Ledger {
     }
 
     /// A process introduces what its events refer to.
-    pub fn define(&mut self, index: u32, definition: &Definition) -> Result<(), Anomaly> {
+    pub(crate) fn define(&mut self, index: u32, definition: &Definition) -> Result<(), Anomaly> {
         self.revision += 1;
         self.follow(index, None, |account, limits, follower| {
             account.define(definition, limits, follower)
         })
     }
 
-    /// Applies an event of a process.
+    /// Applies an event up to this many work units; false if it is to be applied again, for
+    /// the rest of it, before any other event of its process.
     ///
     /// What it changed is appended to `effects`, if it is given.
     ///
     /// # Errors
     /// As [`ttmem_account::Account::apply`].
-    pub fn apply(
-        &mut self,
-        index: u32,
-        event: &Event,
-        effects: Option<&mut Vec<Effect>>,
-    ) -> Result<(), Anomaly> {
-        self.apply_within(index, event, effects, u64::MAX).map(drop)
-    }
-
-    /// Applies an event as far as so many work units go; false if it is to be applied again, for
-    /// the rest of it, before any other event of its process.
-    ///
-    /// # Errors
-    /// As [`ttmem_account::Account::apply`].
-    pub fn apply_within(
+    #[inline(always)]
+    pub(crate) fn apply_event(
         &mut self,
         index: u32,
         event: &Event,
@@ -544,6 +563,7 @@ impl Ledger {
     #[cold]
     #[inline(never)]
     fn note_moment(&mut self, index: u32, event: &Event) {
+        self.exceptions += 1;
         if let EventKind::Marked { name, number } = event.kind {
             let process = self.process(index);
             let name = process.and_then(|known| known.account.definitions.text(name));
@@ -594,7 +614,7 @@ impl Ledger {
     }
 
     /// Lets an account work while devices and listeners follow it.
-    #[inline]
+    #[inline(always)]
     fn follow<T>(
         &mut self,
         index: u32,
@@ -616,6 +636,7 @@ impl Ledger {
             anomalies: &mut self.anomalies,
             effects,
             omitted_effects: &mut self.omitted_effects,
+            exceptions: &mut self.exceptions,
             uid: process.facts.identity.uid,
             order: self.events,
             aside: false,
@@ -630,6 +651,7 @@ impl Ledger {
         self.work += process.account.work() - before;
         if let Err(anomaly) = &outcome {
             self.anomalies.count(*anomaly);
+            self.exceptions += 1;
             let reason = match anomaly {
                 Anomaly::NoRoom => {
                     let refused = &mut process.facts.refused;
@@ -648,7 +670,7 @@ impl Ledger {
     }
 
     /// Counts reports that never became events: they were refused while they were read.
-    pub fn refuse(&mut self, index: u32, anomaly: Anomaly, count: u64) {
+    pub(crate) fn refuse(&mut self, index: u32, anomaly: Anomaly, count: u64) {
         self.anomalies.add(anomaly, count);
         if let Some(process) = self.process_mut(index) {
             process.account.refuse(anomaly, count);
@@ -656,7 +678,7 @@ impl Ledger {
     }
 
     /// Something of a process was refused: its figures are not complete until it sends its state anew.
-    pub fn mark_incomplete(&mut self, index: u32, reason: IncompleteReason, count: u64) {
+    pub(crate) fn mark_incomplete(&mut self, index: u32, reason: IncompleteReason, count: u64) {
         let Some(process) = self.process_mut(index) else {
             return;
         };
@@ -674,7 +696,7 @@ impl Ledger {
     }
 
     /// Sets a mark of a user's: peaks are kept from here on as well.
-    pub fn set_mark(&mut self, user: u32, time: u64, name: Arc<str>, number: u64) {
+    pub(crate) fn set_mark(&mut self, user: u32, time: u64, name: Arc<str>, number: u64) {
         Arc::make_mut(&mut self.series).push(user, time, &name, number);
         self.begin_stretch((user, None), Mark { time, name, number }, None);
         self.revision += 1;

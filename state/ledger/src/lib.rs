@@ -2,8 +2,8 @@
 //!
 //! [`Ledger`] keeps an [`Account`] for each process, which
 //! has the rules, and adds what spans processes: devices with their totals and
-//! peaks, marks, what departed processes left. It has no clock and does no I/O, so
-//! the same inputs give the same state, live or replayed. A [`View`] is the ledger
+//! peaks, marks, what departed processes left. It changes by [`Ledger::apply`] alone, has no clock
+//! and does no I/O, so the same [`Change`]s give the same state, live or replayed. A [`View`] is the ledger
 //! at one moment: cheap to take, and everything that takes time — where things lie
 //! ([`geometry`]), sorting, filtering — is done on it by the reader.
 //!
@@ -35,11 +35,13 @@ mod resync;
 mod shares;
 mod state;
 mod tables;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod view;
 
 pub use audience::Audience;
 pub use audit::AuditError;
-pub use change::{Batch, Change};
+pub use change::{ApplyLimits, Batch, Change, ChangeOutcome, EVENT_WORK};
 pub use counts::{Counts, DeviceCounts, FailureKind};
 pub use device::{Device, DeviceFacts, DeviceKey};
 pub use effect::{Effect, EffectKind};
@@ -48,12 +50,12 @@ pub use geometry::Geometry;
 pub use growth::{Births, Growth, ReaderSeries, Series, Step, Steps, Sum};
 pub use incomplete::{IncompleteReason, IncompleteReasons};
 pub use labels::{Labels, MAX_LABEL_CHARS, MAX_LABELS};
-pub use ledger::{Leaving, Ledger, Limits};
+pub use ledger::{Ledger, Limits};
 pub use left_behind::{LeftBehind, LeftGroup};
 pub use part::Part;
 pub use peak_composition::{PeakComposition, PeakGroup};
-pub use process::{Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
-pub use resync::{Resync, Resyncing};
+pub use process::{DepartedProcess, Departure, Exit, ProcessFacts, ProcessIdentity, ProcessState};
+pub use resync::Resync;
 pub use shares::{Holder, Shares, UNKNOWN_USER, is_same_user};
 pub use state::{LoadError, fingerprint as state_fingerprint};
 pub use ttmem_account::Limits as AccountLimits;

@@ -3,8 +3,12 @@
 use crate::growth::Series;
 use crate::incomplete::IncompleteReasons;
 use crate::labels::Labels;
+use crate::ledger::Leaving;
 use crate::left_behind::LeftBuffers;
+use crate::resync::Resyncing;
 use crate::shares::Holder;
+use crate::view::ProcessRef;
+use std::collections::HashMap;
 use std::sync::Arc;
 use ttmem_account::{Account, Released};
 use ttmem_event::Source;
@@ -110,6 +114,41 @@ pub(crate) struct Process {
     pub(crate) copied_blocks: u64,
     /// What it held when it closed its meshes.
     pub(crate) left_at_close: Arc<LeftBuffers>,
+    /// Its departure and its resync, if either takes more than one call; never saved.
+    pub(crate) leaving: Option<Box<Leaving>>,
+    pub(crate) resyncing: Option<Box<Resyncing>>,
+}
+
+/// A process that left a ledger, as it was before that. Its account may take long to drop.
+#[derive(Debug)]
+pub struct DepartedProcess {
+    pub exit: Exit,
+    pub(crate) process: Process,
+    /// The logical ids of its devices: another process may describe them differently afterwards.
+    pub(crate) logical_ids: Vec<u32>,
+}
+
+impl DepartedProcess {
+    #[must_use]
+    pub fn process(&self) -> ProcessRef<'_> {
+        ProcessRef {
+            facts: &self.process.facts,
+            account: self.process.account.facts(),
+            devices: &self.process.devices,
+        }
+    }
+
+    /// The logical ids that its devices had, by the ledger's numbers of them.
+    #[must_use]
+    pub fn logical_ids(&self) -> HashMap<u32, u32> {
+        let devices = self.process.devices.iter().copied();
+        devices.zip(self.logical_ids.iter().copied()).collect()
+    }
+
+    #[must_use]
+    pub fn into_account(self) -> Account {
+        self.process.account
+    }
 }
 
 impl Process {
@@ -131,6 +170,8 @@ impl Process {
             devices: Vec::new(),
             copied_blocks: 0,
             left_at_close: Arc::default(),
+            leaving: None,
+            resyncing: None,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::counts::{DeviceCounts, ring_stalls};
 use crate::follower::Follower;
 use crate::incomplete::IncompleteReason;
 use crate::ledger::{Leaving, Ledger};
-use crate::process::Process;
+use crate::process::{Process, ProcessIdentity};
 use std::sync::Arc;
 use ttmem_account::state::Loading;
 use ttmem_account::{Account, Anomaly, GaugeKind};
@@ -30,14 +30,11 @@ pub struct Resync {
 }
 
 /// A state on its way into the ledger.
-///
-/// Either [`Ledger::go_on_with_resync`] is called until it is done, or
-/// [`Ledger::abandon_resync`].
 #[derive(Debug)]
-pub struct Resyncing {
+pub(crate) struct Resyncing {
+    resync: Arc<Resync>,
     /// The process as it will be, without its account: that is in its stage.
     fresh: Process,
-    index: u32,
     stage: Stage,
 }
 
@@ -51,32 +48,47 @@ enum Stage {
     Done,
 }
 
+impl Resyncing {
+    fn new(identity: &ProcessIdentity, resync: &Arc<Resync>) -> Self {
+        let mut fresh = Process::new(identity.clone());
+        let account = Box::new(std::mem::take(&mut fresh.account));
+        Self {
+            resync: Arc::clone(resync),
+            fresh,
+            stage: Stage::Defining(account, 0),
+        }
+    }
+}
+
 /// What a definition costs at least, in work units.
 const DEFINITION_WORK: u64 = 4;
 
 impl Ledger {
-    /// Replaces all that is known of a process by what it sent anew.
-    pub fn resync(&mut self, index: u32, resync: &Resync) {
-        if let Some(mut resyncing) = self.begin_resync(index) {
-            while !self.go_on_with_resync(index, resync, &mut resyncing, u64::MAX) {}
+    /// Replaces the known state of a process by the one that it sent, within a limit on the work;
+    /// false if it is to be called again, for the rest of it.
+    pub(crate) fn resync(&mut self, index: u32, resync: &Arc<Resync>, work: u64) -> bool {
+        let known = self.processes.get_mut(index as usize);
+        let Some(known) = known.and_then(Option::as_mut) else {
+            return true;
+        };
+        let identity = &known.facts.identity;
+        let begun = known.resyncing.take();
+        let (mut going, outdated) = match begun {
+            Some(begun) if Arc::ptr_eq(&begun.resync, resync) => (begun, None),
+            outdated => (Box::new(Resyncing::new(identity, resync)), outdated),
+        };
+        if let Some(outdated) = outdated {
+            self.abandon_resync(index, &outdated);
         }
+        let is_done = self.go_on_with_resync(index, resync, &mut going, work);
+        if !is_done && let Some(process) = self.processes[index as usize].as_mut() {
+            process.resyncing = Some(going);
+        }
+        is_done
     }
 
-    /// Begins to build what a process sends anew; `None` if there is no such process.
-    pub fn begin_resync(&mut self, index: u32) -> Option<Resyncing> {
-        let known = self.processes.get(index as usize)?.as_ref()?;
-        let mut fresh = Process::new(known.facts.identity.clone());
-        let account = Box::new(std::mem::take(&mut fresh.account));
-        let stage = Stage::Defining(account, 0);
-        Some(Resyncing {
-            fresh,
-            index,
-            stage,
-        })
-    }
-
-    /// Goes on for so many work units; true when the new state is in place.
-    pub fn go_on_with_resync(
+    /// Continues up to this many work units; true when the new state is in place.
+    fn go_on_with_resync(
         &mut self,
         index: u32,
         resync: &Resync,
@@ -177,6 +189,7 @@ impl Ledger {
             anomalies: &mut self.anomalies,
             effects: None,
             omitted_effects: &mut self.omitted_effects,
+            exceptions: &mut self.exceptions,
             uid: fresh.facts.identity.uid,
             order: self.events,
             aside: true,
@@ -271,8 +284,8 @@ impl Ledger {
     }
 
     /// What was aside uses no device any more.
-    pub fn abandon_resync(&mut self, going: &Resyncing) {
-        self.leave_devices(going.index, &going.fresh);
+    pub(crate) fn abandon_resync(&mut self, index: u32, going: &Resyncing) {
+        self.leave_devices(index, &going.fresh);
     }
 
     fn leave_devices(&mut self, index: u32, fresh: &Process) {

@@ -1,7 +1,7 @@
 //! The whole ledger as bytes, and a ledger made of them.
 //!
 //! What [`Ledger::load`] makes is the ledger that was saved: every view of it is the same, and so is
-//! whatever comes of later inputs. Nothing in the bytes is believed: accounts are read through their
+//! whatever comes of later changes. Nothing in the bytes is believed: accounts are read through their
 //! own checks, what devices hold is summed up anew, and bytes that do not come out as they were saved
 //! are refused as a whole. Texts stand once each in front of everything else.
 

@@ -53,7 +53,7 @@ pub(crate) fn put_entry(out: &mut Vec<u8>, step: u64, change: &Change) {
         Change::Define { .. } => DEFINE,
         Change::Apply(batch) if batch.recovered => APPLY_RECOVERED,
         Change::Apply(_) => APPLY,
-        Change::ApplyPart { .. } => APPLY_PART,
+        Change::ApplyEvent { .. } => APPLY_PART,
         Change::Refuse { .. } => REFUSE,
         Change::MarkIncomplete { .. } => MARK_INCOMPLETE,
         Change::BeginResync { .. } => BEGIN_RESYNC,
@@ -106,7 +106,7 @@ fn put_fields(out: &mut Vec<u8>, change: &Change) {
             number(batch.process.into());
             number(batch.events().len() as u64);
         }
-        Change::ApplyPart { process, work, .. } => {
+        Change::ApplyEvent { process, work, .. } => {
             number((*process).into());
             number(*work);
         }
@@ -200,7 +200,7 @@ pub(crate) fn get_entry(cursor: &mut Cursor<'_>, events: &mut Events<'_>) -> Opt
             let place = events.take(1)?.start;
             let event = *events.decoded.get(place)?;
             events.decoded.pop();
-            Change::ApplyPart {
+            Change::ApplyEvent {
                 process,
                 event,
                 work,

@@ -9,7 +9,7 @@ use crate::player::{Player, Until};
 use crate::recording::{OpenError, ReadError, Recording};
 use std::io::Cursor;
 use ttmem_account::budget::{BASE_BYTES, BYTES_PER_STORED_BYTE, Turn};
-use ttmem_ledger::{Departure, Ledger, Limits, state_fingerprint};
+use ttmem_ledger::{ApplyLimits, Change, Departure, Ledger, Limits, state_fingerprint};
 
 /// Reads an input in one of three ways and plays what comes of it.
 ///
@@ -91,10 +91,21 @@ fn check_state(body: &[u8]) {
     let view = ledger.view();
     let _residents = view.residents();
     let _geometry = view.geometry();
-    ledger.set_mark(0, 9, "mark".into(), 1);
+    let mark = Change::SetMark {
+        user: 0,
+        time: 9,
+        name: "mark".into(),
+        number: 1,
+    };
+    ledger.apply(&mark, ApplyLimits::NONE, None);
     let slots: Vec<u32> = view.processes.iter().map(|process| process.index).collect();
-    for slot in slots {
-        ledger.depart(slot, Departure::Ended, 9);
+    for process in slots {
+        let depart = Change::Depart {
+            process,
+            departure: Departure::Ended,
+            time: 9,
+        };
+        ledger.apply(&depart, ApplyLimits::NONE, None);
     }
     let mut again = Vec::new();
     ledger.save(&mut again);

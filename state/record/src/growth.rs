@@ -5,7 +5,7 @@
 
 use ttmem_account::budget::{Charge, OverBudget, Turn, TurnEnd};
 use ttmem_event::{Definition, EventKind};
-use ttmem_ledger::{Change, Ledger};
+use ttmem_ledger::{Change, EVENT_WORK, Ledger};
 
 /// What may be added before it is measured again: at most a part of what is left, at least so much.
 const PART: u64 = 4;
@@ -141,7 +141,7 @@ impl Growth {
                 let (rows, _placed) = ledger.rows_of(*process);
                 LEFT_BEHIND_BYTES + 256 * rows
             }
-            Change::ApplyPart { .. } | Change::ConfigureDevice(_) | Change::SetLabels { .. } => {
+            Change::ApplyEvent { .. } | Change::ConfigureDevice(_) | Change::SetLabels { .. } => {
                 16 << 10
             }
             Change::Apply(_)
@@ -182,7 +182,7 @@ impl Growth {
         }
         let pages = now.pages.saturating_sub(before.pages);
         let more = match change {
-            Change::ApplyPart { process, event, .. } => {
+            Change::ApplyEvent { process, event, .. } => {
                 more_of(&event.kind, units, ledger, *process)
             }
             _other => 0,
@@ -203,8 +203,7 @@ impl Growth {
     }
 }
 
-/// Work units of an event and of another change, besides what they touch.
-const EVENT_WORK: u64 = 8;
+/// Work units of a change other than events, besides what it touches.
 const CHANGE_WORK: u64 = 32;
 
 /// What some kinds of events add besides.

@@ -15,7 +15,7 @@ use ttmem_event::{
     CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, MeshDefinition, MeshId, MeshKind,
     Source, TextId,
 };
-use ttmem_ledger::{Change, Departure, Ledger, ProcessIdentity, Resync};
+use ttmem_ledger::{ApplyLimits, Change, Departure, Ledger, ProcessIdentity, Resync};
 
 /// Bytes of one step: what it does, two bytes of how often, and one of its own.
 const STEP_BYTES: usize = 4;
@@ -121,7 +121,11 @@ impl Maker {
                 // A state with many processes and nothing in them.
                 let mut ledger = Ledger::default();
                 for number in 0..count % 4096 {
-                    let _slot = ledger.join(identity(number.into()));
+                    let join = Change::Join {
+                        identity: identity(number.into()),
+                        claimed_pid: 0,
+                    };
+                    ledger.apply(&join, ApplyLimits::NONE, None);
                 }
                 (0..=own % 8).for_each(|_state| self.state(&ledger));
             }

@@ -8,7 +8,7 @@ use std::io::{Read, Seek};
 use std::sync::Arc;
 use ttmem_account::budget::{Charge, OverBudget, Turn};
 use ttmem_event::Event;
-use ttmem_ledger::{Anomaly, Change, Effect, Ledger, View};
+use ttmem_ledger::{Anomaly, ApplyLimits, Change, Effect, Ledger, View};
 
 /// Something that was just applied.
 #[derive(Clone, Copy, Debug)]
@@ -364,7 +364,11 @@ impl<R: Read + Seek> Player<R> {
                     effects.clear();
                     let wanted = F::WANTS_EFFECTS.then_some(&mut effects);
                     let before = Before::of(&self.ledger, Some(process));
-                    let refused = self.ledger.apply(process, event, wanted).err();
+                    let change = Change::event(process, *event);
+                    let refused = self
+                        .ledger
+                        .apply(&change, ApplyLimits::NONE, wanted)
+                        .refused;
                     (self.now, self.event) = (at, self.event + 1);
                     let played = Played::Event {
                         process,
@@ -379,6 +383,7 @@ impl<R: Read + Seek> Player<R> {
                     self.growth.count_event(&self.ledger, of, before, turn)?;
                     turn.spend(follower.take_work())?;
                 }
+                // Notes for a log, which a recording does not have.
                 drop(self.ledger.take_newly_incomplete());
             } else {
                 let at = (*time).max(self.now);
@@ -391,10 +396,12 @@ impl<R: Read + Seek> Player<R> {
                 follower.before(&self.ledger, change);
                 effects.clear();
                 let wanted = F::WANTS_EFFECTS.then_some(&mut effects);
-                change.apply_with(&mut self.ledger, wanted);
+                // A large event that is not finished comes again.
+                let _rest = self.ledger.apply(change, ApplyLimits::NONE, wanted);
+                drop(self.ledger.take_newly_incomplete());
                 self.now = at;
                 let played = match change {
-                    Change::ApplyPart { process, .. } => Played::Part {
+                    Change::ApplyEvent { process, .. } => Played::Part {
                         process: *process,
                         effects: &effects,
                     },

@@ -225,7 +225,7 @@ fn uses(part: &Part, visible_devices: &Arc<str>, change: &Change) -> bool {
             defines(&resync.definitions) || matches!(device, DeviceKey::Logical { .. })
         }
         Change::Apply(batch) => batch.events().iter().any(reports),
-        Change::ApplyPart { event, .. } => reports(event),
+        Change::ApplyEvent { event, .. } => reports(event),
         _other => false,
     }
 }

@@ -12,7 +12,7 @@ use crate::selection::Selection;
 use std::io::Write;
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
-use ttmem_ledger::{Batch, Change, DeviceKey, Ledger, Limits, LoadError, Part, View};
+use ttmem_ledger::{ApplyLimits, Batch, Change, DeviceKey, Ledger, Limits, LoadError, Part, View};
 
 /// Bytes of entries after which a block is ended, whatever its events.
 const BLOCK_ENTRY_BYTES: usize = 4 << 20;
@@ -235,16 +235,16 @@ impl<W: Write> Writer<W> {
         let time = time.max(self.now).max(self.entry_time);
         match change {
             Change::Apply(batch) => self.append_events(time, batch)?,
-            Change::ApplyPart { event, .. } => {
+            Change::ApplyEvent { event, .. } => {
                 self.put_entry(time, change);
                 self.records.push(event.encode());
-                change.apply(&mut self.ledger);
+                self.apply(change);
                 self.now = time;
                 self.keep_instant();
             }
             _other => {
                 self.put_entry(time, change);
-                change.apply(&mut self.ledger);
+                self.apply(change);
                 self.now = time;
                 self.keep_instant();
                 if let Change::SetMark {
@@ -277,17 +277,24 @@ impl<W: Write> Writer<W> {
             let events = part.events();
             self.records.extend(events.iter().map(Event::encode));
             for event in events {
-                self.apply(time, part.process, event);
+                self.apply_event(time, part.process, event);
             }
             self.end_block_if_full()?;
         }
         Ok(())
     }
 
-    fn apply(&mut self, time: u64, process: u32, event: &Event) {
+    /// Makes a change that is no batch; a large event that is not finished comes again.
+    fn apply(&mut self, change: &Change) {
+        let _rest = self.ledger.apply(change, ApplyLimits::NONE, None);
+        // Notes for a log, which a recording does not have.
+        drop(self.ledger.take_newly_incomplete());
+    }
+
+    fn apply_event(&mut self, time: u64, process: u32, event: &Event) {
         self.now = instant(self.now, event.time, time);
-        // A refusal is counted where it happens.
-        let outcome = self.ledger.apply(process, event, None);
+        let change = Change::event(process, *event);
+        let outcome = self.ledger.apply(&change, ApplyLimits::NONE, None);
         self.keep_instant();
         let is_noted = matches!(
             event.kind,
@@ -295,7 +302,7 @@ impl<W: Write> Writer<W> {
                 | EventKind::AllocationFailed { .. }
                 | EventKind::Clashed { .. }
         );
-        if is_noted && outcome.is_ok() {
+        if is_noted && outcome.refused.is_none() {
             self.note(process, event);
         }
     }
@@ -647,12 +654,10 @@ fn load(
     let ledger = match redaction {
         Some(redaction) => {
             let rename = |text: &str| redaction.text(text);
-            let mut ledger = Ledger::load_renamed(state, Limits::default(), rename)?;
-            ledger.leave_out_labels();
-            Ok(ledger)
+            Ledger::load_renamed(state, Limits::default(), rename)?.without_labels()
         }
-        None => Ledger::load(state, Limits::default()),
-    }?;
+        None => Ledger::load(state, Limits::default())?,
+    };
     Ok(match selection {
         Some(selection) => selection.begin(ledger),
         None => ledger,

@@ -22,7 +22,7 @@ use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, ProgramId, Source, TextId,
 };
-use ttmem_ledger::{Batch, Change, Departure, Ledger, Limits, ProcessIdentity};
+use ttmem_ledger::{ApplyLimits, Batch, Change, Departure, Ledger, Limits, ProcessIdentity};
 use ttmem_model::hooks::Hooks;
 use ttmem_model::scenario::{Pace, Play, Scenario, StepDone, play};
 use ttmem_record::{Player, Recording, Writer, WriterOptions};
@@ -171,7 +171,7 @@ impl Session {
         // It never fails.
         let _applied = self.inputs(events, |_time, input| {
             let begun = processor_time();
-            input.apply(&mut ledger);
+            ledger.apply(&input, ApplyLimits::NONE, None);
             spent += processor_time() - begun;
             Ok(())
         });
@@ -274,7 +274,7 @@ fn large_state(buffers: u64) -> Result<Value> {
     });
     let apply = Change::Apply(Batch::whole(0, Arc::new(events.collect())));
     for input in [join(1), define, apply] {
-        input.apply(&mut ledger);
+        ledger.apply(&input, ApplyLimits::NONE, None);
     }
     let begun = processor_time();
     let mut state = Vec::new();

@@ -4,6 +4,7 @@ use super::recovery::HandedSegment;
 use super::session::Session;
 use crate::ledger_thread::{Command, ProcessCommand, ProcessNumber, ResyncMemory};
 use crate::log::Note;
+use std::sync::Arc;
 use ttmem_event::Event;
 use ttmem_event::wire::RingPosition;
 use ttmem_ledger::{Anomaly, Holder, IncompleteReason, Resync};
@@ -64,6 +65,7 @@ impl Collected {
         if self.process.is_some() {
             self.resync_bytes += bytes;
         }
+        let resync = Arc::new(resync);
         self.push_for_process(ProcessCommand::Resync(resync, memory));
     }
 

@@ -7,6 +7,7 @@ use ttmem_event::{
     DeviceId, DispatchPath, EventKind, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind,
     ProgramId, Source, TextId,
 };
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity};
 use ttmem_report::FieldValue;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{
-    Anomaly, Departure, Holder, IncompleteReason, Labels, Leaving, ProcessIdentity, ProcessState,
-    Released, Resync, Resyncing,
+    Anomaly, Departure, Holder, IncompleteReason, Labels, ProcessIdentity, ProcessState, Released,
+    Resync,
 };
 
 /// A process, as the sessions count them; never reused.
@@ -79,15 +79,11 @@ pub(crate) enum ProcessCommand {
     /// It sends its whole state; until that is complete the old view stays.
     ResyncBegan,
     /// Its whole state, to replace what is known, and the memory that it takes.
-    Resync(Resync, ResyncMemory),
-    /// The same, in the middle of it.
-    Resyncing(Resync, ResyncMemory, Box<Resyncing>),
+    Resync(Arc<Resync>, ResyncMemory),
     /// Something that it sent was refused, so many times.
     Incomplete(IncompleteReason, u64),
     /// How it ended, and when.
     Depart(Departure, u64),
-    /// The same, in the middle of it.
-    Departing(Departure, u64, Box<Leaving>),
 }
 
 /// Events of a process in the order they came, times in nanoseconds since the epoch; and how far
@@ -147,12 +143,7 @@ impl Command {
             Self::Process(_, ProcessCommand::Events(reports)) => {
                 reports.events.len() - reports.applied
             }
-            Self::Process(
-                _,
-                ProcessCommand::Resync(..)
-                | ProcessCommand::Resyncing(..)
-                | ProcessCommand::Recover(_),
-            ) => 1,
+            Self::Process(_, ProcessCommand::Resync(..) | ProcessCommand::Recover(_)) => 1,
             _other => 0,
         }
     }

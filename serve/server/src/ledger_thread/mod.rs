@@ -40,7 +40,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ttmem_event::wire::Frame;
-use ttmem_ledger::{Account, Change, Effect, Ledger, Limits, View};
+use ttmem_ledger::{Account, ApplyLimits, Change, ChangeOutcome, Effect, Ledger, Limits, View};
 
 /// Log entries handed over at once.
 const LOG_BATCH: usize = 4096;
@@ -50,7 +50,6 @@ const LOG_BATCH: usize = 4096;
 const ANSWER_UNITS: u64 = 8192;
 
 /// What each of these costs besides what it touches, in work units.
-const EVENT_UNITS: u64 = 8;
 const DEFINITION_UNITS: u64 = 4;
 const COMMAND_UNITS: u64 = 32;
 /// A dump: its view is cloned, and all of it becomes text in another thread.
@@ -144,7 +143,8 @@ impl LedgerThread {
     fn new(config: LedgerThreadConfig, publisher: Publisher, queue: Queue) -> Self {
         let mut ledger = Ledger::new(Limits::default());
         for device in &config.devices {
-            ledger.configure_device(device.facts.clone());
+            let configure = Change::ConfigureDevice(Box::new(device.facts.clone()));
+            ledger.apply(&configure, ApplyLimits::NONE, None);
         }
         let mut config = config;
         let taps = std::mem::take(&mut config.taps);
@@ -234,6 +234,13 @@ impl LedgerThread {
         Some(units)
     }
 
+    /// Makes a whole change, and hands it to those who record.
+    fn make(&mut self, change: Change) -> ChangeOutcome {
+        let outcome = self.ledger.apply(&change, ApplyLimits::NONE, None);
+        self.record(|| change);
+        outcome
+    }
+
     /// Hands a change that was made to those who record.
     fn record(&mut self, change: impl FnOnce() -> Change) {
         if self.taps.is_empty() {
@@ -303,25 +310,20 @@ impl LedgerThread {
         match command {
             Command::Join(process, identity, claimed_pid) => {
                 let (pid, name) = (identity.pid, identity.name.to_string());
-                let slot = self.ledger.join(identity.clone());
-                self.ledger.set_claimed_pid(slot, claimed_pid);
-                self.record(|| Change::Join {
+                let joined = self.make(Change::Join {
                     identity,
                     claimed_pid,
                 });
+                let Some(slot) = joined.slot else {
+                    return Done { units, rest: None };
+                };
                 self.slots.insert(process, slot);
                 self.note(Note::ProcessJoined { pid, name });
             }
             Command::Process(process, ProcessCommand::Depart(departure, time)) => {
-                let slot = self.slots.get(&process);
-                let leaving = slot.and_then(|slot| self.ledger.begin_leaving(*slot));
-                let leaving = leaving.map(Box::new);
-                let rest =
-                    leaving.and_then(|it| self.release(process, departure, time, it, budget));
-                return Done { units, rest };
-            }
-            Command::Process(process, ProcessCommand::Departing(departure, time, leaving)) => {
-                let rest = self.release(process, departure, time, leaving, budget);
+                self.let_go(process, departure, time, budget);
+                let rest = || Command::Process(process, ProcessCommand::Depart(departure, time));
+                let rest = self.slots.contains_key(&process).then(rest);
                 return Done { units, rest };
             }
             Command::Process(process, command) => {
@@ -375,8 +377,7 @@ impl LedgerThread {
                 // What the server's user sets is meant for everybody, as what root sets.
                 let user = if uid == self.config.uid { 0 } else { uid };
                 let number = self.marks;
-                self.ledger.set_mark(user, time, Arc::clone(&name), number);
-                self.record(|| Change::SetMark {
+                self.make(Change::SetMark {
                     user,
                     time,
                     name,

@@ -1,8 +1,8 @@
 //! What commands do to a process: as much of each as its turn allows.
 
 use super::{
-    Answer, COMMAND_UNITS, Command, DEFINITION_UNITS, EVENT_UNITS, ForgetError, LOG_BATCH,
-    LedgerThread, MAX_RECOVERING, ProcessCommand, ProcessNumber, Reports, ResyncMemory,
+    Answer, COMMAND_UNITS, DEFINITION_UNITS, ForgetError, LOG_BATCH, LedgerThread, MAX_RECOVERING,
+    ProcessCommand, ProcessNumber, Reports, ResyncMemory,
 };
 use crate::ingest::Recovery;
 use crate::journal::{Batch, NamedBatch, Names};
@@ -10,8 +10,8 @@ use crate::log::{FailedNote, LogEntry, LogFormat, LogOptions, Note};
 use std::sync::Arc;
 use ttmem_event::{Event, EventKind};
 use ttmem_ledger::{
-    Anomalies, Change, Departure, Effect, EffectKind, Leaving, ProcessState, Released, Resync,
-    Resyncing, is_same_user,
+    ApplyLimits, Change, Departure, EVENT_WORK, Effect, EffectKind, ProcessState, Released, Resync,
+    is_same_user,
 };
 
 impl LedgerThread {
@@ -25,15 +25,13 @@ impl LedgerThread {
         let mut units = COMMAND_UNITS;
         match command {
             ProcessCommand::State(state, connections) => {
-                let before = self.ledger.set_state(slot, state);
-                self.ledger.set_connections(slot, connections);
-                self.record(|| Change::SetState {
+                let outcome = self.make(Change::SetState {
                     process: slot,
                     state,
                     connections,
                 });
                 let pid = self.pid(slot);
-                match (before, state) {
+                match (outcome.state_before, state) {
                     (Some(ProcessState::Detached), ProcessState::Live) => {
                         self.note(Note::ProcessReturned { pid });
                     }
@@ -42,19 +40,15 @@ impl LedgerThread {
                 }
             }
             ProcessCommand::Labels(labels) => {
-                self.ledger.set_labels(slot, labels.clone());
-                self.record(|| Change::SetLabels {
+                self.make(Change::SetLabels {
                     process: slot,
                     labels,
                 });
             }
             ProcessCommand::Define(definitions) => {
                 units += DEFINITION_UNITS * definitions.len() as u64;
-                for definition in &definitions {
-                    // A refusal is counted where it happens.
-                    let _refused = self.ledger.define(slot, definition);
-                }
-                self.record(|| Change::Define {
+                // A refusal is counted where it happens.
+                self.make(Change::Define {
                     process: slot,
                     definitions: Arc::new(definitions),
                 });
@@ -65,8 +59,7 @@ impl LedgerThread {
             }
             ProcessCommand::Recover(recovery) => return self.recover(slot, recovery, budget),
             ProcessCommand::Refuse(anomaly, count) => {
-                self.ledger.refuse(slot, anomaly, count);
-                self.record(|| Change::Refuse {
+                self.make(Change::Refuse {
                     process: slot,
                     anomaly,
                     count,
@@ -88,30 +81,20 @@ impl LedgerThread {
                 }
             }
             ProcessCommand::ResyncBegan => {
-                self.ledger.set_resyncing(slot, true);
-                self.record(|| Change::BeginResync { process: slot });
+                self.make(Change::BeginResync { process: slot });
             }
             ProcessCommand::Resync(resync, memory) => {
-                let Some(begun) = self.ledger.begin_resync(slot) else {
-                    self.answer(Answer::Resynced(memory));
-                    return (units, None);
-                };
-                let rest = self.resync(slot, resync, memory, begun.into(), budget);
-                return (units, rest);
-            }
-            ProcessCommand::Resyncing(resync, memory, begun) => {
-                return (units, self.resync(slot, resync, memory, begun, budget));
+                return (units, self.resync(slot, resync, memory, budget));
             }
             ProcessCommand::Incomplete(reason, count) => {
-                self.ledger.mark_incomplete(slot, reason, count);
-                self.record(|| Change::MarkIncomplete {
+                self.make(Change::MarkIncomplete {
                     process: slot,
                     reason,
                     count,
                 });
             }
             // Its slot is given up: see `execute`.
-            ProcessCommand::Depart(..) | ProcessCommand::Departing(..) => {}
+            ProcessCommand::Depart(..) => {}
         }
         (units, None)
     }
@@ -120,19 +103,19 @@ impl LedgerThread {
     fn resync(
         &mut self,
         slot: u32,
-        resync: Resync,
+        resync: Arc<Resync>,
         memory: ResyncMemory,
-        mut begun: Box<Resyncing>,
         budget: u64,
     ) -> Option<ProcessCommand> {
-        let ledger = &mut self.ledger;
-        if !ledger.go_on_with_resync(slot, &resync, &mut begun, budget) {
-            return Some(ProcessCommand::Resyncing(resync, memory, begun));
-        }
-        self.record(|| Change::Resync {
+        let change = Change::Resync {
             process: slot,
-            resync: Arc::new(resync),
-        });
+            resync: Arc::clone(&resync),
+        };
+        let outcome = self.ledger.apply(&change, within(budget), None);
+        if outcome.rest.is_some() {
+            return Some(ProcessCommand::Resync(resync, memory));
+        }
+        self.record(|| change);
         self.answer(Answer::Resynced(memory));
         None
     }
@@ -177,10 +160,6 @@ impl LedgerThread {
                 self.answered = true;
             }
             ProcessCommand::Resync(_resync, memory) => self.answer(Answer::Resynced(memory)),
-            ProcessCommand::Resyncing(_resync, memory, begun) => {
-                self.ledger.abandon_resync(&begun);
-                self.answer(Answer::Resynced(memory));
-            }
             _no_part => {}
         }
     }
@@ -263,41 +242,39 @@ impl LedgerThread {
     /// Applies events until the budget is used; returns what they cost besides what they touched.
     fn apply(&mut self, slot: u32, reports: &mut Reports, budget: u64) -> u64 {
         let logs_effects = self.logs_effects();
-        let mut counts = self.anomaly_counts(slot).cloned().unwrap_or_default();
         let (first, work) = (reports.applied, self.ledger.work());
         let mut units = 0;
         let mut unfinished = None;
-        for (index, event) in reports.events.iter().enumerate().skip(first) {
-            if units + (self.ledger.work() - work) >= budget {
+        let mut rest = Some(Change::Apply(ttmem_ledger::Batch {
+            process: slot,
+            recovered: reports.recovered,
+            events: Arc::clone(&reports.events),
+            range: first..reports.events.len(),
+        }));
+        while let Some(change) = rest {
+            let spent = units + (self.ledger.work() - work);
+            if spent >= budget || unfinished.is_some() {
                 break;
             }
+            let limits = ApplyLimits {
+                work: budget - spent,
+                effects: LOG_BATCH,
+                stops_at_failures: true,
+            };
             let effects = logs_effects.then_some(&mut self.effects);
-            let left = budget - units - (self.ledger.work() - work);
-            let outcome = self.ledger.apply_within(slot, event, effects, left);
-            if outcome == Ok(false) {
-                unfinished = Some((*event, left));
-                break;
-            }
-            units += EVENT_UNITS;
-            reports.applied = index + 1;
-            if outcome.is_ok() && is_failure(&event.kind) {
+            let outcome = self.ledger.apply(&change, limits, effects);
+            units += EVENT_WORK * outcome.applied as u64;
+            reports.applied += outcome.applied;
+            reports.anomalies.extend(outcome.anomalies);
+            if outcome.is_failure {
                 self.note_failure(slot);
-            }
-            // What was booked in spite of a contradiction is no error, but it is counted.
-            if let Some(now) = self.anomaly_counts(slot)
-                && *now != counts
-            {
-                let mut changed = now.iter().filter(|(kind, count)| *count > counts.of(*kind));
-                let anomaly = outcome.err().or(changed.next().map(|(kind, _count)| kind));
-                let anomaly = anomaly.map(|anomaly| (index, anomaly));
-                reports.anomalies.extend(anomaly);
-                counts = now.clone();
             }
             if self.effects.len() >= LOG_BATCH {
                 // One event of a large mesh has many effects, and a batch has many events.
                 self.collect_entries(slot);
                 self.flush();
             }
+            (unfinished, rest) = (outcome.unfinished, outcome.rest);
         }
         self.collect_entries(slot);
         if reports.applied > first {
@@ -311,7 +288,7 @@ impl LedgerThread {
             });
         }
         if let Some((event, work)) = unfinished {
-            self.record(|| Change::ApplyPart {
+            self.record(|| Change::ApplyEvent {
                 process: slot,
                 event,
                 work,
@@ -336,10 +313,6 @@ impl LedgerThread {
         self.note(Note::Failed(FailedNote { moment, device_ids }));
     }
 
-    fn anomaly_counts(&self, slot: u32) -> Option<&Anomalies> {
-        Some(&self.ledger.process(slot)?.account.anomalies)
-    }
-
     /// Turns the effects so far into log entries.
     fn collect_entries(&mut self, slot: u32) {
         let omitted = self.ledger.take_omitted_effects();
@@ -361,46 +334,35 @@ impl LedgerThread {
         self.effects.shrink_to(2 * LOG_BATCH);
     }
 
-    /// Releases what a process held as far as the budget goes; what is left to do.
-    pub(super) fn release(
+    /// Lets a process go as far as the budget allows, but keeps its last events; it keeps its slot until that
+    /// is done.
+    pub(super) fn let_go(
         &mut self,
         process: ProcessNumber,
         departure: Departure,
         time: u64,
-        mut leaving: Box<Leaving>,
         budget: u64,
-    ) -> Option<Command> {
-        let slot = *self.slots.get(&process)?;
-        if self.ledger.go_on_leaving(slot, &mut leaving, budget) {
-            self.let_go(process, slot, departure, time, *leaving);
-            return None;
-        }
-        let rest = ProcessCommand::Departing(departure, time, leaving);
-        Some(Command::Process(process, rest))
-    }
-
-    /// Lets a process go, but keeps its last events.
-    fn let_go(
-        &mut self,
-        process: ProcessNumber,
-        slot: u32,
-        departure: Departure,
-        time: u64,
-        leaving: Leaving,
     ) -> Option<Released> {
-        self.slots.remove(&process);
-        let known = self.ledger.process(slot)?;
-        let pid = known.facts.identity.pid;
-        let logical_id = |device| self.ledger.logical_id(device);
-        self.config.journal.depart(slot, known, logical_id);
-        let (exit, account) = self.ledger.leave(slot, leaving, departure, time)?;
-        self.record(|| Change::Depart {
+        let slot = *self.slots.get(&process)?;
+        let change = Change::Depart {
             process: slot,
             departure,
             time,
-        });
+        };
+        let outcome = self.ledger.apply(&change, within(budget), None);
+        if outcome.rest.is_some() {
+            return None;
+        }
+        self.slots.remove(&process);
+        let departed = outcome.departed?;
+        let (known, exit) = (departed.process(), departed.exit);
+        let pid = known.facts.identity.pid;
+        let logical_ids = departed.logical_ids();
+        let logical_id = |device| logical_ids.get(&device).copied();
+        self.config.journal.depart(slot, known, logical_id);
+        self.record(|| change);
         // Without room there it is dropped here.
-        let _full = self.dropper.try_send(account);
+        let _full = self.dropper.try_send(departed.into_account());
         self.note(Note::ProcessDeparted { pid, exit });
         Some(exit.released)
     }
@@ -425,26 +387,20 @@ impl LedgerThread {
         }
         let mut released = Vec::new();
         for (process, _owner) in found {
-            let slot = self.slots.get(&process).copied();
-            if let Some(slot) = slot
-                && let Some(mut leaving) = self.ledger.begin_leaving(slot)
-            {
-                // Somebody waits for the answer.
-                while !self.ledger.go_on_leaving(slot, &mut leaving, u64::MAX) {}
-                let left = self.let_go(process, slot, Departure::Forgotten, time, leaving);
-                released.extend(left);
-            }
+            // Somebody waits for the answer.
+            released.extend(self.let_go(process, Departure::Forgotten, time, u64::MAX));
             self.answer(Answer::Forgotten(process));
         }
         Ok(released)
     }
 }
 
-const fn is_failure(event: &EventKind) -> bool {
-    matches!(
-        event,
-        EventKind::AllocationFailed { .. } | EventKind::Clashed { .. }
-    )
+/// All of a change within a budget.
+fn within(budget: u64) -> ApplyLimits {
+    ApplyLimits {
+        work: budget,
+        ..ApplyLimits::NONE
+    }
 }
 
 const fn is_power_of_ten(mut number: u64) -> bool {

@@ -114,7 +114,8 @@ mod tests {
     use super::*;
     use oneshot::error::TryRecvError;
     use std::cell::Cell;
-    use ttmem_ledger::{DeviceFacts, Limits};
+    use ttmem_ledger::testing::TestLedger;
+    use ttmem_ledger::{Change, Limits};
 
     #[test]
     fn readers_share_a_view_until_something_changes() {
@@ -135,7 +136,7 @@ mod tests {
 
         publisher.invalidate();
         let mut during = request();
-        ledger.configure_device(DeviceFacts::default());
+        ledger.make(Change::ConfigureDevice(Box::default()));
         assert_eq!(during.try_recv().err(), Some(TryRecvError::Empty));
         publisher.publish_if_requested(&mut ledger);
         // The next change takes nothing from who waited for the one before.

@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use ttmem_ledger::{Ledger, Limits};
+use ttmem_ledger::{ApplyLimits, Change, Ledger, Limits};
 use ttmem_machine::{Roots, Sample, Watch};
 use ttmem_report::Timestamp;
 
@@ -181,7 +181,8 @@ fn processor_time() -> Duration {
 pub fn describe_machine(sample: Sample) -> (Vec<ttmem_report::Device>, ttmem_report::Machine) {
     let mut ledger = Ledger::new(Limits::default());
     for device in devices_of_chips(&sample.chips) {
-        ledger.configure_device(device.facts);
+        let configure = Change::ConfigureDevice(Box::new(device.facts));
+        ledger.apply(&configure, ApplyLimits::NONE, None);
     }
     let view = ledger.view();
     let geometry = view.geometry();

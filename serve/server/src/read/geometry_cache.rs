@@ -38,7 +38,8 @@ impl GeometryCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ttmem_ledger::{Ledger, Limits};
+    use ttmem_ledger::testing::TestLedger;
+    use ttmem_ledger::{Change, Ledger, Limits};
 
     #[test]
     fn a_state_is_worked_out_once_and_a_new_one_anew() {
@@ -46,7 +47,7 @@ mod tests {
         let cache = GeometryCache::default();
         let first = cache.of(&ledger.view());
         assert!(Arc::ptr_eq(&first, &cache.of(&ledger.view())));
-        ledger.configure_device(ttmem_ledger::DeviceFacts::default());
+        ledger.make(Change::ConfigureDevice(Box::default()));
         let second = cache.of(&ledger.view());
         assert!(!Arc::ptr_eq(&first, &second));
         assert_eq!((first.devices.len(), second.devices.len()), (0, 1));

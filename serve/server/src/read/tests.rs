@@ -40,7 +40,8 @@ use ttmem_event::{
     BufferId, Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Direction, Event,
     EventKind, Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Audience, Departure, Holder, Ledger, Limits, ProcessIdentity};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{Audience, Change, Departure, Holder, Ledger, Limits, ProcessIdentity};
 use ttmem_reader::ApiClient;
 use ttmem_report::Timestamp;
 
@@ -113,7 +114,7 @@ fn apply(ledger: &mut Ledger, process: u32, time: u64, content: EventKind) {
         time,
         kind: content,
     };
-    ledger.apply(process, &event, None).unwrap();
+    ledger.tell(process, &event).unwrap();
 }
 
 /// A process that opened two n150 and a mesh over both.
@@ -320,7 +321,12 @@ fn ledger_thread_of(ledger: &Arc<Mutex<Ledger>>) -> LedgerHandle {
                     time,
                     reply,
                 } => {
-                    ledger.set_mark(uid, time, name, 1);
+                    ledger.make(Change::SetMark {
+                        user: uid,
+                        time,
+                        name,
+                        number: 1,
+                    });
                     reply.send(1).unwrap();
                 }
                 other => panic!("readers do not ask {other:?}"),

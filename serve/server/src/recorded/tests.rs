@@ -11,7 +11,7 @@ pub(crate) use session::{Timed, session};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-use ttmem_ledger::{Change, Ledger};
+use ttmem_ledger::{ApplyLimits, Change, Ledger};
 use ttmem_record::{Writer, WriterOptions};
 use ttmem_report::{RecordingSource, Timestamp};
 
@@ -88,7 +88,7 @@ fn cut_from(least: usize, inputs: &[Timed], is_wanted: impl Fn(&[Timed], usize) 
         .iter()
         .enumerate()
         .filter(|(number, (_time, input))| {
-            input.apply(&mut ledger);
+            ledger.apply(input, ApplyLimits::NONE, None);
             number + 1 >= least && ledger.can_save() && is_wanted(inputs, *number)
         });
     let (number, _last) = applied.next().expect("a place to cut");
@@ -107,7 +107,7 @@ fn in_parts(parts: &[&[Timed]]) -> (TempDir, Recorded) {
         std::fs::write(&path, bytes).unwrap();
         paths.push(path);
         for (time, input) in *part {
-            input.apply(&mut ledger);
+            ledger.apply(input, ApplyLimits::NONE, None);
             start = *time;
         }
     }
@@ -165,7 +165,7 @@ fn every_instant_is_that_of_the_ledger_whoever_looked_elsewhere_before() {
     let mut ledger = Ledger::default();
     let mut expected = Vec::new();
     for (number, (time, input)) in inputs.iter().enumerate() {
-        input.apply(&mut ledger);
+        ledger.apply(input, ApplyLimits::NONE, None);
         if is_over(&inputs, number) {
             expected.push((*time, shown(&ledger.view())));
         }
@@ -203,7 +203,7 @@ fn an_event_from_before_a_file_comes_behind_its_beginning() {
     let mut ledger = Ledger::default();
     for (part, asked) in [(before, at(before[cut - 1].0)), (after, None)] {
         for (_time, input) in part {
-            input.apply(&mut ledger);
+            ledger.apply(input, ApplyLimits::NONE, None);
         }
         let moment = many.moment(asked, None).unwrap();
         assert_eq!(shown(&moment.view), shown(&ledger.view()), "at {asked:?}");
@@ -221,7 +221,7 @@ fn what_is_being_written_is_read_up_to_its_last_block() {
     let mut ledger = Ledger::default();
     for (number, (time, input)) in inputs.iter().enumerate() {
         writer.append(*time, input).unwrap();
-        input.apply(&mut ledger);
+        ledger.apply(input, ApplyLimits::NONE, None);
         if number % 37 == 0 {
             writer.flush().unwrap();
             let recording = source.recording().unwrap();

@@ -10,7 +10,7 @@ use ttmem_event::{
     Class, Definition, DeviceDefinition, DeviceId, Event, EventKind, MeshDefinition, MeshId,
     MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Batch, Change, Ledger, ProcessIdentity};
+use ttmem_ledger::{ApplyLimits, Batch, Change, Ledger, ProcessIdentity};
 use ttmem_record::{Recording, Writer, WriterOptions};
 
 const SECOND: u64 = 1_000_000_000;
@@ -318,7 +318,7 @@ fn what_was_handed_over_can_be_read_while_the_file_grows() {
     let mut ledger = Ledger::default();
     running.tap.resume(&saved(&ledger));
     for input in [join(), lost(), lost()] {
-        input.apply(&mut ledger);
+        ledger.apply(&input, ApplyLimits::NONE, None);
         running.tap.push(unix_nanos(), input);
     }
     let files = running.recorder.state().files().flushed_files();
@@ -381,7 +381,7 @@ fn a_full_disk_ends_the_recording_and_is_told_once() {
     // Whether it has ended is seen with the next input.
     while running.tap.is_open() {
         let join = join();
-        join.apply(&mut ledger);
+        ledger.apply(&join, ApplyLimits::NONE, None);
         running.tap.push(unix_nanos(), join);
         running.recorder.state().files().flushed_files();
         number += 1;
@@ -468,7 +468,7 @@ fn a_recording_goes_on_in_the_next_file_when_there_is_room_again() {
             running.tap.resume(&saved(&ledger));
         }
         for input in [join(), lost()] {
-            input.apply(&mut ledger);
+            ledger.apply(&input, ApplyLimits::NONE, None);
             running.tap.push(unix_nanos(), input);
         }
         running.recorder.state().files().flushed_files();

@@ -1,6 +1,6 @@
 //! Both codecs, from bytes as they arrive to events.
 
-use super::{Runner, buffers};
+use super::{EVENTS_PER_BATCH, Runner, buffers};
 use std::hint::black_box;
 use ttmem_event::event::EVENT_BYTES;
 use ttmem_event::legacy::{Framer, Generation, Request, RequestKind};
@@ -10,7 +10,6 @@ use ttmem_event::wire::{FRAME_HEADER_BYTES, Frame, FrameKind};
 const RECORDS_PER_READ: u64 = 455;
 /// The kind of frame that carries events.
 const KIND: u8 = FrameKind::Events as u8;
-const EVENTS_PER_BATCH: usize = 1024;
 
 /// Records of the newest generation, in reads of whole records.
 pub(crate) fn legacy_records() -> Runner {

@@ -12,9 +12,13 @@ mod programs;
 pub(crate) mod shuffle;
 pub(crate) mod world;
 
+use std::sync::Arc;
 use ttmem_event::Event;
 use ttmem_ledger::Effect;
 use world::World;
+
+/// Events of a client's batch.
+const EVENTS_PER_BATCH: usize = 1024;
 
 /// Runs that many more events of a workload that is set up.
 pub(crate) type Runner = Box<dyn FnMut(u64)>;
@@ -68,15 +72,17 @@ pub(crate) const WORKLOADS: &[Workload] = &[
 
 /// Applies a cycle of events to a world over and over.
 fn replay((mut world, cycle): (World, Vec<Event>), mut effects: Option<Vec<Effect>>) -> Runner {
+    let cycle = Arc::new(cycle);
     let mut next = 0;
     Box::new(move |events| {
         for part in parts(cycle.len(), &mut next, events) {
-            for event in &cycle[part] {
+            for start in part.clone().step_by(EVENTS_PER_BATCH) {
                 if let Some(effects) = &mut effects {
-                    // The listener empties it after every batch; here after every event.
+                    // The listener empties it after every batch.
                     effects.clear();
                 }
-                world.apply_to(event, effects.as_mut());
+                let end = part.end.min(start + EVENTS_PER_BATCH);
+                world.apply_batch(&cycle, start..end, effects.as_mut());
             }
         }
         world.assert_sound();

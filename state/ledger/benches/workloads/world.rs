@@ -1,12 +1,14 @@
 //! A ledger with one process that has introduced its devices.
 
+use std::ops::Range;
 use std::sync::Arc;
 use ttmem_event::catalogue::{BankedRegion, BoardKind, Capacities, DeviceOptions};
 use ttmem_event::{
     Class, CoreSet, CoresId, Definition, DeviceDefinition, DeviceId, Event, EventKind,
     MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
-use ttmem_ledger::{Effect, Ledger, Limits, ProcessIdentity, View};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{ApplyLimits, Batch, Change, Effect, Ledger, Limits, ProcessIdentity, View};
 
 /// The board of every workload.
 const BOARD: BoardKind = BoardKind::N150;
@@ -117,21 +119,29 @@ impl World {
 
     /// Applies an event of the set-up.
     pub(crate) fn apply(&mut self, content: EventKind) {
-        self.apply_to(
-            &Event {
-                time: 1,
-                kind: content,
-            },
-            None,
-        );
+        let event = Event {
+            time: 1,
+            kind: content,
+        };
+        let applied = self.ledger.tell(self.process, &event);
+        applied.expect("the events of a workload do not contradict each other");
     }
 
-    /// Applies an event, and tells `effects` what it changed.
-    #[inline]
-    pub(crate) fn apply_to(&mut self, event: &Event, effects: Option<&mut Vec<Effect>>) {
-        self.ledger
-            .apply(self.process, event, effects)
-            .expect("the events of a workload do not contradict each other");
+    /// Applies some events of a list as a server does, and appends what they changed to `effects`.
+    pub(crate) fn apply_batch(
+        &mut self,
+        events: &Arc<Vec<Event>>,
+        range: Range<usize>,
+        effects: Option<&mut Vec<Effect>>,
+    ) {
+        let batch = Batch {
+            range,
+            ..Batch::whole(self.process, Arc::clone(events))
+        };
+        let applied = self
+            .ledger
+            .apply(&Change::Apply(batch), ApplyLimits::NONE, effects);
+        assert_eq!(applied.refused, None, "a workload is at fault");
     }
 
     /// The ledger as it is now.

@@ -6,6 +6,8 @@ use crate::world::{
 use crate::{Case, Growth, Work};
 use std::sync::Arc;
 use ttmem_event::{DeviceId, EventKind, MeshId};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{ApplyLimits, Change};
 
 const AROUND: &[u64] = &[10, 100, 1_000, 10_000];
 
@@ -141,13 +143,16 @@ fn close_device_beside(size: u64) -> Work {
 
 fn define_mesh(size: u64) -> Work {
     let mut world = World::with_devices(narrow(size));
-    let definitions: Vec<_> = (0..10)
-        .map(|number| mesh_of(other_mesh(number), 0..narrow(size)))
+    let changes: Vec<_> = (0..10)
+        .map(|number| Change::Define {
+            process: world.process,
+            definitions: Arc::new(vec![mesh_of(other_mesh(number), 0..narrow(size))]),
+        })
         .collect();
-    Work::new(definitions.len() * narrow::<usize>(size), move || {
-        for definition in &definitions {
-            let defined = world.ledger.define(world.process, definition);
-            defined.expect("these meshes are new");
+    Work::new(changes.len() * narrow::<usize>(size), move || {
+        for change in &changes {
+            let defined = world.ledger.apply(change, ApplyLimits::NONE, None);
+            assert_eq!(defined.refused, None, "these meshes are new");
         }
     })
 }
@@ -194,9 +199,12 @@ fn mark(size: u64) -> Work {
     let name: Arc<str> = Arc::from("step");
     Work::new(MARKS, move || {
         for number in 0..10 {
-            world
-                .ledger
-                .set_mark(0, 1_000_000 + number, Arc::clone(&name), number);
+            world.ledger.make(Change::SetMark {
+                user: 0,
+                time: 1_000_000 + number,
+                name: Arc::clone(&name),
+                number,
+            });
         }
     })
 }

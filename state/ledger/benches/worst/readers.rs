@@ -7,7 +7,9 @@ use crate::world::{
     MESH, ONE_CORE, World, buffer, buffer_freed, cb, cb_freed, created, dispatched, kernel, narrow,
 };
 use crate::{Case, Growth, Work};
+use std::sync::Arc;
 use ttmem_event::{Definition, EventKind, MeshId, TextId, TraceId};
+use ttmem_ledger::testing::TestLedger;
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -191,10 +193,12 @@ fn resync(size: u64) -> Work {
             dispatched(MESH, program),
         ]);
     }
-    let sent = world.resync();
+    let sent = Arc::new(world.resync());
     let process = world.process;
     let entries = usize::try_from(size).expect("as many as fit into memory");
-    Work::new(entries, move || world.ledger.resync(process, &sent))
+    Work::new(entries, move || {
+        world.ledger.resync(process, Arc::clone(&sent));
+    })
 }
 
 /// Each time the process has reached a peak that the server never saw.
@@ -209,7 +213,7 @@ fn resync_beside(size: u64) -> Work {
         }
         world.apply(larger);
         world.apply(buffer_freed(MESH, id));
-        states.push(world.resync());
+        states.push(Arc::new(world.resync()));
     }
     // The server of another world, which saw none of them.
     let mut world = World::with_devices(1);
@@ -219,7 +223,7 @@ fn resync_beside(size: u64) -> Work {
     let process = world.process;
     Work::new(states.len(), move || {
         for sent in &states {
-            world.ledger.resync(process, sent);
+            world.ledger.resync(process, Arc::clone(sent));
         }
     })
 }

@@ -10,6 +10,7 @@ use ttmem_event::{
     DeviceId, Direction, DispatchPath, Event, EventKind, KernelId, KernelKind, Layout,
     MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{Departure, Ledger, Limits, ProcessIdentity, Resync, View};
 
 /// The mesh of all devices.
@@ -131,7 +132,7 @@ impl World {
             time: self.time,
             kind: content,
         };
-        let applied = self.ledger.apply(self.process, &event, None);
+        let applied = self.ledger.tell(self.process, &event);
         applied.expect("events of a case do not contradict each other");
         if let Some(client) = &mut self.client {
             let limits = &Limits::default().account;

@@ -140,6 +140,8 @@ impl SavedProcess {
             devices: self.devices,
             copied_blocks: self.copied_blocks,
             left_at_close: self.left_at_close,
+            leaving: None,
+            resyncing: None,
         })
     }
 }

@@ -8,6 +8,7 @@ use ttmem_event::{
     BufferId, CbKind, Class, CoreType, CoresId, Definition, Event, EventKind, KernelId, KernelKind,
     MeshId, ProgramId, Source, TextId,
 };
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{Departure, Ledger, Limits, Resync};
 
 const MESH: MeshId = MeshId(0);
@@ -69,7 +70,7 @@ fn fuller_before() -> (Ledger, u32) {
         assert_eq!(defined, Ok(()));
     }
     for (time, kind) in (1..).zip(lived(4)) {
-        let applied = ledger.apply(earlier, &Event { time, kind }, None);
+        let applied = ledger.tell(earlier, &Event { time, kind });
         assert_eq!(applied, Ok(()));
     }
     let departed = ledger.depart(earlier, Departure::Exited, 100);
@@ -98,7 +99,7 @@ fn no_changed_byte_of_a_state_makes_figures_wrong() {
                 elided_events: 0,
             };
             let (mut ledger, process) = fuller_before();
-            ledger.resync(process, &resync);
+            ledger.resync(process, resync);
             let view = ledger.view();
             assert_eq!(view.audit(), Ok(()), "byte {place} became {value}");
             let held = view.process(process).expect("it is there");

@@ -4,6 +4,7 @@ use crate::world::{Board, Process, World, identity};
 use ttmem_event::{
     CbKind, ClashKind, Class, CoreSet, CoresId, EventKind, MeshId, ProgramId, Source, TextId,
 };
+use ttmem_ledger::testing::TestLedger;
 
 const L1_BASE: u64 = 105_824;
 

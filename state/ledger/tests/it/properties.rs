@@ -9,6 +9,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use ttmem_event::{Class, CoreType, Definition, TextId};
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{Anomaly, Departure, GaugeKind, View};
 
 /// Turns of up to five processes.

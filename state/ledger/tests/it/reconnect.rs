@@ -18,6 +18,7 @@ use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreType, CoresId, Definition, DeviceId, DispatchPath,
     Event, EventKind, KernelKind, MeshId, ProgramId, Source, TextId, TraceId,
 };
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{AccountLimits, Ledger, Limits, Resync, View};
 
 /// A ledger with one process.
@@ -44,7 +45,7 @@ impl Server {
                     time,
                     kind: *content,
                 };
-                let _refused = self.ledger.apply(self.process, &event, None);
+                let _refused = self.ledger.tell(self.process, &event);
             }
             Step::Resync(_) | Step::Leave(_) => {}
         }
@@ -105,7 +106,7 @@ impl Client {
             lost_events: facts.lost_events,
             elided_events: facts.elided_events,
         };
-        server.ledger.resync(server.process, &resync);
+        server.ledger.resync(server.process, resync);
     }
 }
 

@@ -5,7 +5,8 @@ use crate::state::{everything, peaks_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::Arc;
-use ttmem_ledger::{Ledger, Limits, LoadError, View};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{Change, Ledger, Limits, LoadError, View};
 
 fn saved(ledger: &Ledger) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -73,7 +74,12 @@ proptest! {
                 stage.play(who, what);
                 if number % mark_every == 0 {
                     let (user, time) = ([0, 1000, 2000][number % 3], 10 * number as u64);
-                    stage.ledger.set_mark(user, time, Arc::from("step"), number as u64);
+                    stage.ledger.make(Change::SetMark {
+                        user,
+                        time,
+                        name: Arc::from("step"),
+                        number: number as u64,
+                    });
                 }
             }
             if number == at {
@@ -141,10 +147,11 @@ fn a_state_of_another_layout_is_refused() {
 fn more_than_the_limits_allow_is_refused() {
     let mut ledger = Ledger::default();
     for logical_id in 0..3 {
-        ledger.configure_device(ttmem_ledger::DeviceFacts {
+        let facts = ttmem_ledger::DeviceFacts {
             logical_id,
             ..Default::default()
-        });
+        };
+        ledger.make(Change::ConfigureDevice(Box::new(facts)));
     }
     let limits = Limits {
         devices: 2,

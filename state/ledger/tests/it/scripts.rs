@@ -8,6 +8,7 @@
 use crate::world::{Board, capacity, device, identity, mesh, state_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
 use ttmem_event::catalogue::Arch;
 use ttmem_event::event::kinds::LAYOUT;
 use ttmem_event::event::layout::FieldLayout;
@@ -17,7 +18,8 @@ use ttmem_event::{
     BinaryStatus, CacheResult, CbKind, ClashKind, Class, CoreRange, CoreSet, CoreType, CoresId,
     Definition, Direction, DispatchPath, EventKind, KernelKind, Layout, MeshId, Source, TextId,
 };
-use ttmem_ledger::{Capacity, Departure, DeviceFacts, Ledger, Limits, Resync};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{ApplyLimits, Capacity, Change, Departure, DeviceFacts, Ledger, Limits, Resync};
 
 /// A chip so small that random events fill it, overlap and run over its edges.
 pub(crate) const SMALL: Board = Board {
@@ -336,10 +338,10 @@ impl Stage {
             base: 0,
             per_bank_bytes: 3000,
         });
-        ledger.configure_device(DeviceFacts {
+        ledger.make(Change::ConfigureDevice(Box::new(DeviceFacts {
             capacities,
             ..DeviceFacts::default()
-        });
+        })));
         let identities: Vec<_> = scripts
             .iter()
             .map(|script| (script.name, script.source, script.visible))
@@ -381,10 +383,16 @@ impl Stage {
                     kind: *content,
                 };
                 // In the smallest steps: whoever applies it at once takes the same ones.
+                let change = Change::ApplyEvent {
+                    process: slot,
+                    event,
+                    work: 1,
+                };
                 while self
                     .ledger
-                    .apply_within(slot, &event, Some(&mut effects), 1)
-                    == Ok(false)
+                    .apply(&change, ApplyLimits::NONE, Some(&mut effects))
+                    .rest
+                    .is_some()
                 {}
             }
             Step::Resync(state) => {
@@ -403,9 +411,16 @@ impl Stage {
                     lost_events: 0,
                     elided_events: 0,
                 };
-                self.ledger.set_resyncing(slot, true);
-                let mut going = self.ledger.begin_resync(slot).expect("it plays");
-                while !self.ledger.go_on_with_resync(slot, &resync, &mut going, 1) {}
+                self.ledger.make(Change::BeginResync { process: slot });
+                let change = Change::Resync {
+                    process: slot,
+                    resync: Arc::new(resync),
+                };
+                let limits = ApplyLimits {
+                    work: 1,
+                    ..ApplyLimits::NONE
+                };
+                while self.ledger.apply(&change, limits, None).rest.is_some() {}
             }
             Step::Leave(departure) => {
                 let exit = self.ledger.depart(slot, *departure, time);

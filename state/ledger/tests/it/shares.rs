@@ -2,6 +2,7 @@
 
 use crate::world::{Board, Process, World, identity, mesh};
 use ttmem_event::{Definition, DeviceId, EventKind, Source};
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{Anomaly, Departure, IncompleteReason, Limits};
 
 const DEVICES: u32 = 512;

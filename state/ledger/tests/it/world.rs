@@ -17,6 +17,7 @@ use ttmem_event::{
     Layout, MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::geometry::{AllocatorGeometry, ClassGeometry, DeviceGeometry};
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{
     AccountLimits, Anomaly, Capacity, Departure, Effect, Exit, Ledger, Limits, ProcessIdentity,
     ProcessView, Resync, Totals, View,
@@ -177,7 +178,7 @@ impl World {
             lost_events,
             elided_events,
         };
-        ledger.resync(process.0, &resync);
+        ledger.resync(process.0, resync);
     }
 
     /// The ledger at this moment, with all totals audited.
@@ -279,14 +280,13 @@ impl Speaker<'_> {
         let time = self.world.now;
         let (ledger, effects) = (&mut self.world.ledger, &mut self.world.effects);
         effects.clear();
-        let outcome = ledger.get_mut().apply(
-            self.process.0,
-            &Event {
-                time,
-                kind: content,
-            },
-            Some(effects),
-        );
+        let event = Event {
+            time,
+            kind: content,
+        };
+        let outcome = ledger
+            .get_mut()
+            .tell_with(self.process.0, &event, Some(effects));
         assert_eq!(outcome.err(), self.expected.take(), "{content:?}");
         self
     }

@@ -8,6 +8,7 @@ use ttmem_ledger::CacheCounters;
 use ttmem_ledger::config_ring::{ConfigRing, Prefetcher};
 use ttmem_ledger::geometry::DeviceGeometry;
 use ttmem_ledger::program::{Program, ProgramOnDevice};
+use ttmem_ledger::testing::TestLedger;
 use ttmem_ledger::{
     AccountFacts, BufferRow, Device, Ledger, Limits, ProcessIdentity, Totals, View,
 };
@@ -121,7 +122,7 @@ impl Account {
             time: self.now,
             kind: content,
         };
-        let outcome = self.ledger.apply(self.process, &event, None);
+        let outcome = self.ledger.tell(self.process, &event);
         assert_eq!(outcome, Ok(()), "{content:?}");
     }
 

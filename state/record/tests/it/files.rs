@@ -5,7 +5,7 @@ use crate::session::session;
 use std::fmt::Write as _;
 use std::io::Cursor;
 use std::path::PathBuf;
-use ttmem_ledger::Ledger;
+use ttmem_ledger::{ApplyLimits, Ledger};
 use ttmem_record::{OLDEST_VERSION, OpenError, Player, Recording, Until, VERSION, Writer};
 
 fn kept(name: &str) -> PathBuf {
@@ -73,9 +73,9 @@ fn sample() -> Vec<u8> {
     let inputs = session(41, 120);
     let (before, after) = inputs.split_at(60);
     let mut ledger = Ledger::default();
-    before
-        .iter()
-        .for_each(|(_time, input)| input.apply(&mut ledger));
+    before.iter().for_each(|(_time, input)| {
+        ledger.apply(input, ApplyLimits::NONE, None);
+    });
     let start = before.last().unwrap().0;
     let mut writer = Writer::new(Vec::new(), small_blocks(), start, &ledger).unwrap();
     for (time, input) in after {

@@ -3,7 +3,7 @@
 use crate::session::{Timed, session};
 use std::io::Cursor;
 use ttmem_event::Event;
-use ttmem_ledger::{Batch, Change, Ledger, Limits};
+use ttmem_ledger::{ApplyLimits, Batch, Change, Ledger, Limits};
 use ttmem_record::{Played, Player, Recording, Summary, Until, Writer, WriterOptions};
 
 /// Blocks and states so often that a short session has many.
@@ -55,11 +55,15 @@ pub(crate) fn states(inputs: &[Timed]) -> Vec<(u64, u64, Vec<u8>)> {
     for (time, input) in inputs {
         if let Change::Apply(batch) = input {
             for event in batch.events() {
-                let _refused = ledger.apply(batch.process, event, None);
+                let _refused = ledger.apply(
+                    &Change::event(batch.process, *event),
+                    ApplyLimits::NONE,
+                    None,
+                );
                 note(event.time, *time, &ledger);
             }
         } else {
-            input.apply(&mut ledger);
+            ledger.apply(input, ApplyLimits::NONE, None);
             note(*time, *time, &ledger);
         }
     }
@@ -188,7 +192,7 @@ fn notes_lead_to_marks_failures_and_peaks() {
 fn savable_from(least: usize, inputs: &[Timed]) -> usize {
     let mut ledger = Ledger::default();
     let mut applied = inputs.iter().enumerate().map(|(index, (_time, input))| {
-        input.apply(&mut ledger);
+        ledger.apply(input, ApplyLimits::NONE, None);
         (index + 1, ledger.can_save())
     });
     let found = applied.find(|(count, can_save)| *count >= least && *can_save);
@@ -261,7 +265,7 @@ fn a_gap_is_named_and_what_follows_it_is_right() {
     let mut live = Ledger::default();
     let mut writer = Writer::new(Vec::new(), small_blocks(), START, &live).unwrap();
     for (number, (time, input)) in inputs.iter().enumerate() {
-        input.apply(&mut live);
+        live.apply(input, ApplyLimits::NONE, None);
         if number == 199 {
             writer.gap(*time, 123, &state(&live)).unwrap();
         } else if !(100..200).contains(&number) {

@@ -5,7 +5,7 @@ use crate::session::{Random, Timed, session};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use ttmem_event::EventKind;
-use ttmem_ledger::{Batch, Change, DeviceKey, GaugeKind, Ledger, Part, View};
+use ttmem_ledger::{ApplyLimits, Batch, Change, DeviceKey, GaugeKind, Ledger, Part, View};
 use ttmem_record::{Until, WriteError, Writer, WriterOptions};
 
 /// A session in which no process sets marks: those of others are not in the recording of a part, and peaks
@@ -29,11 +29,11 @@ fn unmarked(seed: u64, count: usize) -> Vec<Timed> {
 fn recorded(inputs: &[Timed], begin: usize, part: &Part) -> (Ledger, Vec<u8>, u64) {
     let mut ledger = Ledger::default();
     for (_time, input) in &inputs[..begin] {
-        input.apply(&mut ledger);
+        ledger.apply(input, ApplyLimits::NONE, None);
     }
     let mut rest = inputs[begin..].iter();
     while !ledger.can_save() {
-        rest.next().unwrap().1.apply(&mut ledger);
+        ledger.apply(&rest.next().unwrap().1, ApplyLimits::NONE, None);
     }
     let options = WriterOptions {
         part: Some(part.clone()),
@@ -41,7 +41,7 @@ fn recorded(inputs: &[Timed], begin: usize, part: &Part) -> (Ledger, Vec<u8>, u6
     };
     let mut writer = Writer::new(Vec::new(), options, 500, &ledger).unwrap();
     for (time, input) in rest {
-        input.apply(&mut ledger);
+        ledger.apply(input, ApplyLimits::NONE, None);
         writer.append(*time, input).unwrap();
         if writer.wants_state() && ledger.can_save() {
             writer.gap(*time, 0, &state(&ledger)).unwrap();
@@ -92,7 +92,7 @@ fn one_process_is_recorded_as_it_was_and_nothing_of_others() {
         let mut whole = Ledger::default();
         let begin = 40 + usize::try_from(Random::new(seed).below(150)).unwrap();
         for (_time, input) in &inputs[..begin] {
-            input.apply(&mut whole);
+            whole.apply(input, ApplyLimits::NONE, None);
         }
         for pid in pids(&whole.view()) {
             let part = Part::Process { pid, uid: None };
@@ -122,9 +122,9 @@ fn one_process_is_recorded_as_it_was_and_nothing_of_others() {
 fn of_another_user_nothing_is_kept() {
     let inputs = session(3, 200);
     let mut whole = Ledger::default();
-    inputs[..100]
-        .iter()
-        .for_each(|(_time, input)| input.apply(&mut whole));
+    inputs[..100].iter().for_each(|(_time, input)| {
+        whole.apply(input, ApplyLimits::NONE, None);
+    });
     let slot = whole.process_slots().next().unwrap();
     let identity = whole.identity(slot).unwrap();
     let (pid, uid) = (identity.pid.unwrap(), identity.uid);
@@ -147,9 +147,9 @@ fn a_device_is_recorded_with_all_that_use_it() {
         let inputs = unmarked(seed, 300);
         let mut whole = Ledger::default();
         let begin = 40 + usize::try_from(Random::new(seed).below(150)).unwrap();
-        inputs[..begin]
-            .iter()
-            .for_each(|(_time, input)| input.apply(&mut whole));
+        inputs[..begin].iter().for_each(|(_time, input)| {
+            whole.apply(input, ApplyLimits::NONE, None);
+        });
         let keys: Vec<DeviceKey> = whole.devices().iter().map(|it| it.key.clone()).collect();
         for key in keys {
             let (mut ledger, bytes, missing) = recorded(&inputs, begin, &Part::Device(key.clone()));
@@ -211,9 +211,9 @@ fn a_recording_that_may_not_grow_ends_whole_and_within_its_bytes() {
     }
     // One that cannot even begin is refused.
     let mut large = Ledger::default();
-    session(9, 300)
-        .iter()
-        .for_each(|(_time, input)| input.apply(&mut large));
+    session(9, 300).iter().for_each(|(_time, input)| {
+        large.apply(input, ApplyLimits::NONE, None);
+    });
     let options = WriterOptions {
         max_bytes: Some(600),
         ..WriterOptions::default()

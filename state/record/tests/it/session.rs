@@ -12,7 +12,7 @@ use ttmem_event::{
     MeshDefinition, MeshId, MeshKind, Source, TextId,
 };
 use ttmem_ledger::{
-    Anomaly, Batch, Change, Departure, DeviceFacts, IncompleteReason, Labels, Ledger,
+    Anomaly, ApplyLimits, Batch, Change, Departure, DeviceFacts, IncompleteReason, Labels, Ledger,
     ProcessIdentity, ProcessState, Resync,
 };
 
@@ -78,7 +78,7 @@ pub(crate) fn session(seed: u64, count: usize) -> Vec<Timed> {
 impl Session {
     fn push(&mut self, input: Change) {
         self.now += 1 + self.random.below(50);
-        input.apply(&mut self.ledger);
+        self.ledger.apply(&input, ApplyLimits::NONE, None);
         self.inputs.push((self.now, input));
     }
 
@@ -222,12 +222,14 @@ impl Session {
         self.ledger.save(&mut probe);
         let mut probe = Ledger::load(&probe, ttmem_ledger::Limits::default()).expect("just saved");
         // Only what does not end at once is a part.
-        if probe.apply_within(process, &event, None, 1) == Ok(false) {
-            self.push(Change::ApplyPart {
-                process,
-                event,
-                work: 1,
-            });
+        let part = Change::ApplyEvent {
+            process,
+            event,
+            work: 1,
+        };
+        let probed = probe.apply(&part, ApplyLimits::NONE, None);
+        if probed.rest.is_some() {
+            self.push(part);
             let others: Vec<_> = self.live.clone();
             for (other, source) in others
                 .into_iter()

@@ -7,7 +7,7 @@ use std::io::{Cursor, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 use ttmem_event::{Definition, Event, TextId};
-use ttmem_ledger::{Batch, Change, Ledger};
+use ttmem_ledger::{ApplyLimits, Batch, Change, Ledger};
 use ttmem_record::{Player, Recording, Until, Writer, WriterOptions};
 
 fn contains(bytes: &[u8], text: &str) -> bool {
@@ -33,9 +33,9 @@ fn a_redacted_recording_has_no_names_and_the_same_figures() {
     let (before, after) = inputs.split_at(120);
     // It begins in the middle: names that were there before are left out as well.
     let mut live = Ledger::default();
-    before
-        .iter()
-        .for_each(|(_time, input)| input.apply(&mut live));
+    before.iter().for_each(|(_time, input)| {
+        live.apply(input, ApplyLimits::NONE, None);
+    });
     assert!(names.iter().all(|name| contains(&state(&live), name)));
     let options = WriterOptions {
         redact: true,
@@ -45,7 +45,7 @@ fn a_redacted_recording_has_no_names_and_the_same_figures() {
     let mut writer = Writer::new(Vec::new(), options, start, &live).unwrap();
     for (time, input) in after {
         writer.append(*time, input).unwrap();
-        input.apply(&mut live);
+        live.apply(input, ApplyLimits::NONE, None);
     }
     let finished = writer.finish().unwrap();
     let mut player = open(&finished.out);
@@ -126,7 +126,7 @@ impl Write for Shared {
 
 #[test]
 fn what_was_flushed_can_be_read_while_the_rest_is_written() {
-    let is_part = |input: &Change| matches!(input, Change::ApplyPart { .. });
+    let is_part = |input: &Change| matches!(input, Change::ApplyEvent { .. });
     // One in which a large event is applied in parts.
     let sessions = (20..40).map(|seed| session(seed, 150));
     let mut sessions = sessions.filter(|inputs| inputs.iter().any(|(_time, input)| is_part(input)));

@@ -187,7 +187,7 @@ pub(super) fn whole_state(buffers: u64) -> ProcessCommand {
     };
     let holder = ttmem_ledger::Holder { uid: 0, process: 0 };
     let memory = ResyncMemory { holder, bytes: 0 };
-    ProcessCommand::Resync(resync, memory)
+    ProcessCommand::Resync(Arc::new(resync), memory)
 }
 
 #[test]

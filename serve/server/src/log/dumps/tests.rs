@@ -7,7 +7,8 @@ use ttmem_event::{
     CbKind, Class, CoreSet, CoreType, CoresId, Definition, DeviceDefinition, DeviceId, Event,
     EventKind, KernelId, KernelKind, MeshDefinition, MeshId, MeshKind, ProgramId, Source, TextId,
 };
-use ttmem_ledger::{Anomaly, Ledger, Limits, ProcessIdentity};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{Anomaly, Change, Ledger, Limits, ProcessIdentity};
 
 use super::*;
 
@@ -31,7 +32,7 @@ fn apply(ledger: &mut Ledger, process: u32, content: EventKind) {
         time: SECOND,
         kind: content,
     };
-    ledger.apply(process, &event, None).unwrap();
+    ledger.tell(process, &event).unwrap();
 }
 
 fn allocated(device: i32, class: Class, id: u64, size_bytes: u64) -> EventKind {
@@ -305,7 +306,11 @@ fn kernels_of_old_senders_have_a_type_and_no_more() {
 #[test]
 fn the_summary_is_complete() {
     let mut ledger = legacy();
-    ledger.refuse(0, Anomaly::Malformed, 1);
+    ledger.make(Change::Refuse {
+        process: 0,
+        anomaly: Anomaly::Malformed,
+        count: 1,
+    });
     let text = rendered(DumpKind::Summary, &ledger.view(), 0);
     let expected = "\
 📊 Current Statistics:

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ttmem_event::{BufferId, Class, Event, EventKind, MeshId, ProgramId};
-use ttmem_ledger::{Anomaly, Effect, EffectKind, Ledger, Limits};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{Anomaly, Change, Effect, EffectKind, Ledger, Limits};
 use ttmem_report::StreamEvent;
 
 use super::*;
@@ -318,7 +319,11 @@ fn of_waiting_dumps_the_newest_is_printed_in_its_place() {
         let mut ledger = Ledger::new(Limits::default());
         handle.dump(DumpKind::Summary, ledger.view());
         handle.note(Note::ServerStopped);
-        ledger.refuse(0, Anomaly::Malformed, 1);
+        ledger.make(Change::Refuse {
+            process: 0,
+            anomaly: Anomaly::Malformed,
+            count: 1,
+        });
         handle.dump(DumpKind::Kernels, ledger.view());
         handle.dump(DumpKind::Summary, ledger.view());
         handle.note(Note::ProcessReturned { pid: None });

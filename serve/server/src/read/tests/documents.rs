@@ -204,8 +204,11 @@ fn a_tracked_device_is_told_in_full() {
 #[test]
 fn an_old_senders_device_says_what_it_does_not_know() {
     let mut ledger = empty_ledger();
-    let process = ledger.join(identity(None, Source::Legacy));
-    ledger.set_claimed_pid(process, 17);
+    let joined = ledger.make(Change::Join {
+        identity: identity(None, Source::Legacy),
+        claimed_pid: 17,
+    });
+    let process = joined.slot.unwrap();
     let device = 3;
     for (time, event) in [
         (
@@ -290,11 +293,12 @@ fn an_old_senders_device_says_what_it_does_not_know() {
 #[test]
 fn a_configured_device_has_no_source_until_it_is_spoken_of() {
     let mut ledger = empty_ledger();
-    ledger.configure_device(ttmem_ledger::DeviceFacts {
+    let facts = ttmem_ledger::DeviceFacts {
         logical_id: 5,
         board: Some("n150".into()),
         ..ttmem_ledger::DeviceFacts::default()
-    });
+    };
+    ledger.make(Change::ConfigureDevice(Box::new(facts)));
     let device = &snapshot_of(ledger).devices[0];
     assert_eq!((device.id, device.source), (5, None));
     assert_eq!(device.l1.occupied_bytes, None);
@@ -321,8 +325,16 @@ fn processes_live_detached_and_gone() {
         let (what, why) = (TextId(71), TextId(72));
         apply(&mut ledger, process, 8, EventKind::NotTracked { what, why });
     }
-    ledger.set_connections(live, 2);
-    ledger.set_state(detached, ttmem_ledger::ProcessState::Detached);
+    for (process, state, connections) in [
+        (live, ttmem_ledger::ProcessState::Live, 2),
+        (detached, ttmem_ledger::ProcessState::Detached, 0),
+    ] {
+        ledger.make(Change::SetState {
+            process,
+            state,
+            connections,
+        });
+    }
     ledger.depart(gone, Departure::Ended, 9).unwrap();
 
     let snapshot = snapshot_of(ledger);

@@ -134,15 +134,25 @@ fn what_is_held_at_close_is_told_apart_from_what_grew() {
     }
 }
 
+/// A mark that everybody sees.
+fn mark(time: u64, number: u64) -> Change {
+    Change::SetMark {
+        user: 0,
+        time,
+        name: "".into(),
+        number,
+    }
+}
+
 #[test]
 fn marks_of_readers_count_where_a_process_sets_none() {
     let mut ledger = empty_ledger();
     let process = joined(&mut ledger, 4001);
     for before in 0..20 {
-        ledger.set_mark(0, before, "".into(), 100 + before);
+        ledger.make(mark(before, 100 + before));
     }
     for step in 0..6 {
-        ledger.set_mark(0, NOW + 100 * step, "".into(), step);
+        ledger.make(mark(NOW + 100 * step, step));
         let address = n150().dram.base + 64 * step;
         let kind = allocated(1 + step, Class::Dram, address, 64);
         apply(&mut ledger, process, NOW + 100 * step + 50, kind);

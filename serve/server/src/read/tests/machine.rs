@@ -51,7 +51,7 @@ fn look(tree: &Tree) -> Sample {
 fn knowing(sample: &Sample) -> Ledger {
     let mut ledger = empty_ledger();
     for device in devices_of_chips(&sample.chips) {
-        ledger.configure_device(device.facts);
+        ledger.make(Change::ConfigureDevice(Box::new(device.facts)));
     }
     ledger
 }

@@ -106,7 +106,10 @@ fn check(text: &str) {
 }
 
 fn labelled(ledger: &mut Ledger, process: u32, labels: &[(&str, &str)]) {
-    ledger.set_labels(process, Labels::new(labels.iter().copied()));
+    ledger.make(Change::SetLabels {
+        process,
+        labels: Labels::new(labels.iter().copied()),
+    });
 }
 
 /// A process that holds something of every kind, and that was refused something.
@@ -361,7 +364,7 @@ fn counts_stay_when_those_who_counted_are_gone() {
     let before = ledger.view();
     ledger.resync(
         0,
-        &Resync {
+        Resync {
             definitions: Vec::new(),
             state: Vec::new(),
             clock: ttmem_event::wire::Clock::UNIX_NANOS,
@@ -716,10 +719,11 @@ fn who_invents_devices_hides_none_of_others() {
     // The same chips in use by everybody are nobody's invention.
     with_devices(&mut ledger, 701, UID, 9000..9008);
     with_devices(&mut ledger, 702, HOSTILE, 9000..9008);
-    ledger.configure_device(ttmem_ledger::DeviceFacts {
+    let configured = ttmem_ledger::DeviceFacts {
         unique_id: Some(77),
         ..Default::default()
-    });
+    };
+    ledger.make(Change::ConfigureDevice(Box::new(configured)));
     let ledger = Arc::new(Mutex::new(ledger));
     let served = Served::from(state(ledger_thread_of(&ledger), facts), HttpLimits::SOCKET);
     let (chips, left_out) = listed(&served);
@@ -777,10 +781,11 @@ impl Clocked {
 #[test]
 fn unused_devices_stay_ten_minutes() {
     let mut ledger = empty_ledger();
-    ledger.configure_device(ttmem_ledger::DeviceFacts {
+    let configured = ttmem_ledger::DeviceFacts {
         unique_id: Some(77),
         ..Default::default()
-    });
+    };
+    ledger.make(Change::ConfigureDevice(Box::new(configured)));
     let process = with_devices(&mut ledger, 500, UID, 1000..1300);
     ledger.depart(process, Departure::Ended, NOW);
     let server = Clocked::new(ledger);

@@ -4,7 +4,7 @@ use super::hostility::exchange;
 use super::*;
 use crate::recorded::tests::{Timed, is_over, recorded, session};
 use serde_json::Value;
-use ttmem_ledger::Change;
+use ttmem_ledger::ApplyLimits;
 use ttmem_report::{BlockMap, BufferQuery, GroupBy, MemoryClass, PeakOf, RecordingSource};
 
 /// A server of a recording and nothing else.
@@ -123,7 +123,7 @@ fn every_document_at_an_instant_is_that_of_a_ledger_that_got_as_far() {
     // The last may end with an event that was recorded long before it was applied: no instant is as late as that.
     let but_the_last = inputs.len() - 1;
     for (number, (time, input)) in inputs.iter().enumerate().take(but_the_last.min(240)) {
-        input.apply(&mut ledger);
+        ledger.apply(input, ApplyLimits::NONE, None);
         if number < compared * 40 || !is_over(&inputs, number) {
             continue;
         }

@@ -72,7 +72,7 @@ fn crowd() -> Ledger {
                     time: 20,
                     kind: freed,
                 };
-                let _unknown = ledger.apply(process, &event, None);
+                let _unknown = ledger.tell(process, &event);
             }
         }
     }

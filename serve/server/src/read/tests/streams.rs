@@ -60,7 +60,7 @@ impl Live {
             .collect();
         let mut ledger = self.ledger.lock().unwrap();
         for event in &events {
-            ledger.apply(self.process, event, None).unwrap();
+            ledger.tell(self.process, event).unwrap();
         }
         drop(ledger);
         self.keep(events);

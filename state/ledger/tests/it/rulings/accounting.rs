@@ -6,7 +6,8 @@ use ttmem_event::{
     BufferId, Class, CoreRange, CoreSet, CoreType, EventKind, KernelKind, Layout, MeshId,
     ProgramId, TextId,
 };
-use ttmem_ledger::{Anomaly, Departure, Peak};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{Anomaly, Change, Departure, Peak};
 
 const APPLICATION: (KernelKind, CoreType) = (KernelKind::Application, CoreType::Tensix);
 
@@ -131,7 +132,10 @@ fn an_allocator_never_holds_more_than_its_capacity() {
 #[test]
 fn what_the_runtime_reports_beats_the_catalogue() {
     let mut world = World::new();
-    world.ledger.get_mut().configure_device(configured(1 << 30));
+    world
+        .ledger
+        .get_mut()
+        .make(Change::ConfigureDevice(Box::new(configured(1 << 30))));
     let dram = |world: &World| world.class_geometry(0, Class::Dram).capacity;
     assert_eq!(dram(&world).map(|dram| dram.per_bank_bytes), Some(1 << 30));
     let model = world.process("model");

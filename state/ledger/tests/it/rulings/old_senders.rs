@@ -3,7 +3,8 @@
 use super::{L1_BASE, configured};
 use crate::world::{Board, World};
 use ttmem_event::{BufferId, Class, EventKind, KernelKind, Source};
-use ttmem_ledger::{Anomaly, Departure};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{Anomaly, Change, Departure};
 
 #[test]
 fn an_old_free_with_two_classes_at_the_address_takes_the_newest_and_is_counted() {
@@ -129,7 +130,10 @@ fn old_device_numbers_and_sizes_have_bounds() {
 #[test]
 fn an_old_size_above_a_configured_capacity_is_absurd_whatever_a_runtime_reports() {
     let mut world = World::new();
-    world.ledger.get_mut().configure_device(configured(100));
+    world
+        .ledger
+        .get_mut()
+        .make(Change::ConfigureDevice(Box::new(configured(100))));
     let (old, model) = (world.old_sender("old"), world.process("model"));
     world
         .by(old)

@@ -1,12 +1,15 @@
 //! Who a process and a device are, and what a reconnect carries over.
 
 use super::{DRAM_BASE, L1_BASE};
-use crate::world::{Board, World, buffer, device, mesh};
+use crate::world::{Board, Process, World, buffer, device, identity, mesh};
 use ttmem_event::{
     BufferId, CacheResult, CbKind, Class, CoreSet, CoreType, CoresId, Definition, DispatchPath,
-    EventKind, MeshId, ProgramId, TextId, TraceId,
+    EventKind, MeshId, ProgramId, Source, TextId, TraceId,
 };
-use ttmem_ledger::{AccountLimits, Anomaly, Departure, DeviceKey, Limits, ProcessState, Released};
+use ttmem_ledger::testing::TestLedger;
+use ttmem_ledger::{
+    AccountLimits, Anomaly, Change, Departure, DeviceKey, Limits, ProcessState, Released,
+};
 
 #[test]
 fn a_fork_starts_empty_and_frees_of_its_parents_buffers_are_inherited() {
@@ -152,7 +155,8 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
         .dispatch(1)
         .expecting(Anomaly::UnknownFree)
         .free(77);
-    world.ledger.get_mut().set_resyncing(model.0, true);
+    let began = Change::BeginResync { process: model.0 };
+    world.ledger.get_mut().make(began);
     assert!(world.process_view(model).facts.resyncing);
     assert_eq!(world.charged(0, Class::Dram), 105 * 12);
 
@@ -223,7 +227,11 @@ fn a_resync_swaps_the_whole_process_and_carries_peaks_and_counters() {
 fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
     let (mut world, parent) = World::n150();
     world.by(parent).alloc(7, Class::Dram, DRAM_BASE, 1);
-    let child = world.process("child");
+    let child = world.ledger.get_mut().make(Change::Join {
+        identity: identity("child", Source::Attached, ""),
+        claimed_pid: 1234,
+    });
+    let child = Process(child.slot.expect("there is room"));
     let forked = EventKind::Forked {
         first_buffer: BufferId(8),
     };
@@ -234,11 +242,11 @@ fn a_resync_keeps_what_only_the_server_knows_of_a_process() {
         .free(7)
         .alloc(8, Class::Dram, DRAM_BASE, 1)
         .close_mesh();
-    world.ledger.get_mut().set_claimed_pid(child.0, 1234);
-    world
-        .ledger
-        .get_mut()
-        .set_state(child.0, ProcessState::Detached);
+    world.ledger.get_mut().make(Change::SetState {
+        process: child.0,
+        state: ProcessState::Detached,
+        connections: 0,
+    });
     world.resync(child, &n150_definitions(), &[forked], (0, 0));
     let child_view = world.process_view(child);
     let (facts, account) = (child_view.facts, child_view.account);

@@ -144,9 +144,8 @@ impl Change {
 
     /// The same of a process in another slot.
     #[must_use]
-    pub fn moved_to(&self, slot: u32) -> Self {
-        let mut moved = self.clone();
-        match &mut moved {
+    pub fn moved_to(mut self, slot: u32) -> Self {
+        match &mut self {
             Self::ConfigureDevice(_) | Self::Join { .. } | Self::SetMark { .. } => {}
             Self::Apply(batch) => batch.process = slot,
             Self::SetLabels { process, .. }
@@ -159,7 +158,7 @@ impl Change {
             | Self::Resync { process, .. }
             | Self::Depart { process, .. } => *process = slot,
         }
-        moved
+        self
     }
 
     /// How many events it applies.

@@ -111,7 +111,7 @@ impl Selection {
             other => other.process().unwrap_or(u32::MAX),
         };
         if let Some(slot) = self.recorded.get(&process) {
-            let moved = change.moved_to(*slot);
+            let moved = change.clone().moved_to(*slot);
             if matches!(change, Change::Depart { .. }) {
                 self.recorded.remove(&process);
             }

@@ -212,7 +212,7 @@ impl ClientProtocol {
                             resync.bytes += bytes.sum::<usize>() as u64;
                             resync.definitions.extend(definitions);
                         }
-                        None => collected.push_for_process(ProcessCommand::Define(definitions)),
+                        None => collected.push_for_process(ProcessCommand::define(definitions)),
                     }
                 }
                 Frame::Clock(clock) => progress.clock = clock,
@@ -231,7 +231,7 @@ impl ClientProtocol {
                     self.resync = Some(Resync::default());
                     // It had a reason to send its state: if it breaks off it is asked again.
                     progress.synced = false;
-                    collected.push_for_process(ProcessCommand::ResyncBegan);
+                    collected.push_for_process(ProcessCommand::begin_resync());
                 }
                 Frame::State(part) => {
                     let resync = self.resync.as_mut();

@@ -72,7 +72,7 @@ impl Collected {
     /// Counts a report that is refused.
     pub(super) fn refuse(&mut self, anomaly: Anomaly) {
         if let Some(process) = self.process {
-            let refuse = ProcessCommand::Refuse(anomaly, 1);
+            let refuse = ProcessCommand::refuse(anomaly, 1);
             self.commands.push(Command::Process(process, refuse));
         }
     }
@@ -80,7 +80,7 @@ impl Collected {
     pub(super) fn flush_events(&mut self) {
         if let (Some(process), 1..) = (self.process, self.dropped) {
             let count = std::mem::take(&mut self.dropped);
-            let dropped = ProcessCommand::Incomplete(IncompleteReason::MessagesDropped, count);
+            let dropped = ProcessCommand::incomplete(IncompleteReason::MessagesDropped, count);
             self.commands.push(Command::Process(process, dropped));
         }
         if let (Some(process), false) = (self.process, self.events.is_empty()) {

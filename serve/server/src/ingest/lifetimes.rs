@@ -173,7 +173,7 @@ impl Ingest {
         }
         let process = self.find_or_join(number, key, peer, identity, claimed_pid.into())?;
         if !labels.is_empty() {
-            self.send_for(process, ProcessCommand::Labels(labels));
+            self.send_for(process, ProcessCommand::labels(labels));
         }
         // Only one connection speaks for an instance: the newest.
         let earlier = self.sessions_of(process);
@@ -219,7 +219,7 @@ impl Ingest {
     ) {
         if let Some(entry) = self.processes.get_mut(process) {
             entry.progress.synced = false;
-            self.send_for(process, ProcessCommand::Incomplete(reason, count));
+            self.send_for(process, ProcessCommand::incomplete(reason, count));
         }
     }
 
@@ -270,7 +270,7 @@ impl Ingest {
         }
         if let Some(entry) = self.processes.get_mut(process) {
             entry.sessions.push(number);
-            let state = ProcessCommand::State(ProcessState::Live, entry.connections());
+            let state = ProcessCommand::state(ProcessState::Live, entry.connections());
             self.send_for(process, state);
         }
     }
@@ -345,7 +345,7 @@ impl Ingest {
             _some => ProcessState::Live,
         };
         let ended_early = entry.ended_early;
-        self.send_for(process, ProcessCommand::State(state, connections));
+        self.send_for(process, ProcessCommand::state(state, connections));
         if connections == 0 {
             self.check_for_exec(process);
             // The connection is closed before the new program is in place.
@@ -493,7 +493,7 @@ impl Ingest {
 
     pub(super) fn depart(&mut self, process: ProcessNumber, departure: Departure) {
         if let Some((departure, _sessions)) = self.remove_process(process, departure) {
-            self.send_for(process, ProcessCommand::Depart(departure, unix_nanos()));
+            self.send_for(process, ProcessCommand::depart(departure, unix_nanos()));
             self.config.ledger.retire(process);
         }
     }

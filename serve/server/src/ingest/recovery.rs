@@ -369,7 +369,7 @@ impl Recovery {
         let read = bytes.len() - definitions.rest().len();
         let units = batch.len() as u64;
         if !batch.is_empty() {
-            self.ready.push(ProcessCommand::Define(batch));
+            self.ready.push(ProcessCommand::define(batch));
         }
         self.stage = Stage::Dictionaries {
             number,
@@ -409,7 +409,7 @@ impl Recovery {
         if events.is_empty() {
             let malformed = self.malformed + merged.malformed();
             if malformed > 0 {
-                let refuse = ProcessCommand::Refuse(Anomaly::Malformed, malformed);
+                let refuse = ProcessCommand::refuse(Anomaly::Malformed, malformed);
                 self.ready.push(refuse);
             }
             return units;
@@ -458,7 +458,7 @@ impl Ingest {
                         "the memory that process {pid} handed over is not kept: {error}"
                     ));
                 }
-                self.send_for(process, ProcessCommand::Refuse(Anomaly::Malformed, 1));
+                self.send_for(process, ProcessCommand::refuse(Anomaly::Malformed, 1));
             }
         }
     }

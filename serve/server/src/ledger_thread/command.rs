@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ttmem_event::legacy::{Generation, Request};
 use ttmem_event::{Definition, Event};
 use ttmem_ledger::{
-    Anomaly, Departure, Holder, IncompleteReason, Labels, ProcessIdentity, ProcessState, Released,
-    Resync,
+    Anomaly, Change, Departure, Holder, IncompleteReason, Labels, ProcessIdentity, ProcessState,
+    Released, Resync,
 };
 
 /// A process, as the sessions count them; never reused.
@@ -57,17 +57,11 @@ pub(crate) enum Command {
 /// What happened to a process that has joined.
 #[derive(Debug)]
 pub(crate) enum ProcessCommand {
-    /// Its connections ended or it reconnected; how many connections it has.
-    State(ProcessState, u32),
-    /// What its next events refer to, in the order they came.
-    Define(Vec<Definition>),
+    /// A change of it; the ledger thread fills in its slot.
+    Change(Change),
     Events(Reports),
     /// What it left in its memory, to be read and applied after its death.
     Recover(Box<Recovery>),
-    /// What it says of where it runs.
-    Labels(Labels),
-    /// Reports that were refused while they were read, and how many.
-    Refuse(Anomaly, u64),
     /// Events that nobody will ever see.
     Lost {
         /// Events that it still had to send when it died.
@@ -76,14 +70,69 @@ pub(crate) enum ProcessCommand {
         lost_events: u64,
         time: u64,
     },
-    /// It sends its whole state; until that is complete the old view stays.
-    ResyncBegan,
     /// Its whole state, to replace what is known, and the memory that it takes.
     Resync(Arc<Resync>, ResyncMemory),
-    /// Something that it sent was refused, so many times.
-    Incomplete(IncompleteReason, u64),
-    /// How it ended, and when.
-    Depart(Departure, u64),
+}
+
+/// The slot in a change of a process before the ledger thread fills it in.
+const NO_SLOT: u32 = u32::MAX;
+
+impl ProcessCommand {
+    /// Its connections ended or it reconnected; how many connections it has.
+    pub(crate) fn state(state: ProcessState, connections: u32) -> Self {
+        Self::Change(Change::SetState {
+            process: NO_SLOT,
+            state,
+            connections,
+        })
+    }
+
+    /// What its next events refer to, in the order they came.
+    pub(crate) fn define(definitions: Vec<Definition>) -> Self {
+        Self::Change(Change::Define {
+            process: NO_SLOT,
+            definitions: Arc::new(definitions),
+        })
+    }
+
+    pub(crate) fn labels(labels: Labels) -> Self {
+        Self::Change(Change::SetLabels {
+            process: NO_SLOT,
+            labels,
+        })
+    }
+
+    /// Reports that were refused while they were read.
+    pub(crate) fn refuse(anomaly: Anomaly, count: u64) -> Self {
+        Self::Change(Change::Refuse {
+            process: NO_SLOT,
+            anomaly,
+            count,
+        })
+    }
+
+    /// Something that it sent was refused.
+    pub(crate) fn incomplete(reason: IncompleteReason, count: u64) -> Self {
+        Self::Change(Change::MarkIncomplete {
+            process: NO_SLOT,
+            reason,
+            count,
+        })
+    }
+
+    /// It sends its whole state; until that is complete the old view stays.
+    pub(crate) fn begin_resync() -> Self {
+        Self::Change(Change::BeginResync { process: NO_SLOT })
+    }
+
+    /// It exited; how, and when.
+    pub(crate) fn depart(departure: Departure, time: u64) -> Self {
+        Self::Change(Change::Depart {
+            process: NO_SLOT,
+            departure,
+            time,
+        })
+    }
 }
 
 /// Events of a process in the order they came, times in nanoseconds since the epoch; and how far
@@ -125,7 +174,7 @@ impl Command {
             Self::Process(_, ProcessCommand::Events(reports)) => {
                 size_of_val(reports.events.as_slice())
             }
-            Self::Process(_, ProcessCommand::Define(definitions)) => {
+            Self::Process(_, ProcessCommand::Change(Change::Define { definitions, .. })) => {
                 definitions.iter().map(definition_bytes).sum()
             }
             Self::Process(_, ProcessCommand::Resync(resync, _)) => {

@@ -320,9 +320,14 @@ impl LedgerThread {
                 self.slots.insert(process, slot);
                 self.note(Note::ProcessJoined { pid, name });
             }
-            Command::Process(process, ProcessCommand::Depart(departure, time)) => {
+            Command::Process(
+                process,
+                ProcessCommand::Change(Change::Depart {
+                    departure, time, ..
+                }),
+            ) => {
                 self.let_go(process, departure, time, budget);
-                let rest = || Command::Process(process, ProcessCommand::Depart(departure, time));
+                let rest = || Command::Process(process, ProcessCommand::depart(departure, time));
                 let rest = self.slots.contains_key(&process).then(rest);
                 return Done { units, rest };
             }

@@ -24,47 +24,17 @@ impl LedgerThread {
     ) -> (u64, Option<ProcessCommand>) {
         let mut units = COMMAND_UNITS;
         match command {
-            ProcessCommand::State(state, connections) => {
-                let outcome = self.make(Change::SetState {
-                    process: slot,
-                    state,
-                    connections,
-                });
-                let pid = self.pid(slot);
-                match (outcome.state_before, state) {
-                    (Some(ProcessState::Detached), ProcessState::Live) => {
-                        self.note(Note::ProcessReturned { pid });
-                    }
-                    (_, ProcessState::Detached) => self.note(Note::ProcessDetached { pid }),
-                    _unchanged => {}
+            ProcessCommand::Change(change) => {
+                if let Change::Define { definitions, .. } = &change {
+                    units += DEFINITION_UNITS * definitions.len() as u64;
                 }
-            }
-            ProcessCommand::Labels(labels) => {
-                self.make(Change::SetLabels {
-                    process: slot,
-                    labels,
-                });
-            }
-            ProcessCommand::Define(definitions) => {
-                units += DEFINITION_UNITS * definitions.len() as u64;
-                // A refusal is counted where it happens.
-                self.make(Change::Define {
-                    process: slot,
-                    definitions: Arc::new(definitions),
-                });
+                self.change_process(slot, change.moved_to(slot));
             }
             ProcessCommand::Events(reports) => {
                 let (units, rest) = self.apply_and_record(slot, reports, budget);
                 return (units, rest.map(ProcessCommand::Events));
             }
             ProcessCommand::Recover(recovery) => return self.recover(slot, recovery, budget),
-            ProcessCommand::Refuse(anomaly, count) => {
-                self.make(Change::Refuse {
-                    process: slot,
-                    anomaly,
-                    count,
-                });
-            }
             ProcessCommand::Lost {
                 gone_events,
                 lost_events,
@@ -80,23 +50,29 @@ impl LedgerThread {
                     self.apply_and_record(slot, reports, u64::MAX);
                 }
             }
-            ProcessCommand::ResyncBegan => {
-                self.make(Change::BeginResync { process: slot });
-            }
             ProcessCommand::Resync(resync, memory) => {
                 return (units, self.resync(slot, resync, memory, budget));
             }
-            ProcessCommand::Incomplete(reason, count) => {
-                self.make(Change::MarkIncomplete {
-                    process: slot,
-                    reason,
-                    count,
-                });
-            }
-            // Its slot is given up: see `execute`.
-            ProcessCommand::Depart(..) => {}
         }
         (units, None)
+    }
+
+    /// Makes a change of a process, all of it; its departure takes turns: see `execute`.
+    fn change_process(&mut self, slot: u32, change: Change) {
+        let state = match &change {
+            Change::SetState { state, .. } => Some(*state),
+            _other => None,
+        };
+        // What is refused is counted where it happens.
+        let outcome = self.make(change);
+        let pid = self.pid(slot);
+        match (outcome.state_before, state) {
+            (Some(ProcessState::Detached), Some(ProcessState::Live)) => {
+                self.note(Note::ProcessReturned { pid });
+            }
+            (_, Some(ProcessState::Detached)) => self.note(Note::ProcessDetached { pid }),
+            _unchanged => {}
+        }
     }
 
     /// Builds a process's new state as far as the budget goes; what is left.

@@ -4,6 +4,7 @@ use super::*;
 use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 use ttmem_event::event::LAYOUT_HASH;
 use ttmem_event::{Definition, EventKind, TextId};
+use ttmem_ledger::Change;
 
 const SLOTS: usize = 4;
 const RING_BYTES: u64 = 4096 + 8 * 4 * 64;
@@ -189,7 +190,7 @@ fn what_was_not_received_is_read_definitions_first_then_events_by_time() {
     let (left_in_order, commands) = commands(memory);
     assert!(!left_in_order);
     let [
-        ProcessCommand::Define(definitions),
+        ProcessCommand::Change(Change::Define { definitions, .. }),
         ProcessCommand::Lost {
             gone_events,
             lost_events,
@@ -241,9 +242,9 @@ fn segments_that_lie_are_counted_and_do_not_hide_the_others() {
     let (left_in_order, commands) = commands(memory);
     assert!(left_in_order, "segment 0 says that it left in order");
     let [
-        ProcessCommand::Define(definitions),
+        ProcessCommand::Change(Change::Define { definitions, .. }),
         ProcessCommand::Events(Reports { events, .. }),
-        ProcessCommand::Refuse(anomaly, count),
+        ProcessCommand::Change(Change::Refuse { anomaly, count, .. }),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");
@@ -296,9 +297,11 @@ fn rings_of_segments_that_overlap_are_not_read_without_end() {
     }
     let (_left, commands) = commands(memory);
     // Two segments too many, and a record of zeroes in the first.
-    let [ProcessCommand::Refuse(Anomaly::Malformed, 3)] = commands.as_slice() else {
+    let [ProcessCommand::Change(Change::Refuse { anomaly, count, .. })] = commands.as_slice()
+    else {
         panic!("{commands:?}");
     };
+    assert_eq!((*anomaly, *count), (Anomaly::Malformed, 3));
 }
 
 /// Eight full rings of a million zeros each are more than anybody reads.
@@ -329,7 +332,7 @@ fn what_is_read_of_one_process_has_a_bound() {
     let (_left, commands) = commands(memory);
     let [
         ProcessCommand::Lost { gone_events, .. },
-        ProcessCommand::Refuse(_, count),
+        ProcessCommand::Change(Change::Refuse { count, .. }),
     ] = commands.as_slice()
     else {
         panic!("{commands:?}");

@@ -74,7 +74,7 @@ impl Tested {
             };
             let join = Command::Join(process, identity, i64::from(pid));
             let _room = tested.handle.send(Lane::Process(process), join);
-            tested.send(process, ProcessCommand::Define(definitions(pid)));
+            tested.send(process, ProcessCommand::define(definitions(pid)));
         }
         while tested.thread.step().is_some() {}
         tested
@@ -230,7 +230,7 @@ fn a_large_process_is_released_in_turns_and_shown_until_it_is() {
     let mut tested = Tested::new();
     tested.send_events(HOSTILE, (0..20_000).map(allocated));
     while tested.thread.step().is_some() {}
-    tested.send(HOSTILE, ProcessCommand::Depart(Departure::Ended, 1));
+    tested.send(HOSTILE, ProcessCommand::depart(Departure::Ended, 1));
     tested.handle.retire(HOSTILE);
     for _report in 0..20 {
         let units = tested.units_to_answer();
@@ -252,7 +252,7 @@ fn the_dead_are_released_before_the_living_are_done() {
         );
     }
     tested.send_events(HONEST, [allocated(1)]);
-    tested.send(HONEST, ProcessCommand::Depart(Departure::Ended, 1));
+    tested.send(HONEST, ProcessCommand::depart(Departure::Ended, 1));
     tested.handle.retire(HONEST);
     let mut units = 0;
     while tested.buffers(HONEST).is_some() {

@@ -42,12 +42,12 @@ fn assert_same(tested: Tested, recorder: Recorder, path: &Path) -> Summary {
 
 /// Two processes on the same devices, with everything that can happen to them.
 fn live_through_a_lot(tested: &mut Tested) {
-    let other = ProcessCommand::Define(definitions(1));
+    let other = ProcessCommand::define(definitions(1));
     tested.send(HONEST, other);
     for round in 0..3 {
         let first = round * 20_000;
         tested.send_events(HOSTILE, (first..first + 20_000).map(allocated));
-        tested.send(HONEST, ProcessCommand::Refuse(Anomaly::Undefined, 3));
+        tested.send(HONEST, ProcessCommand::refuse(Anomaly::Undefined, 3));
         tested.send_events(HONEST, (first..first + 500).map(allocated));
         done(tested);
         // One event in many turns, and the other process meanwhile.
@@ -55,13 +55,13 @@ fn live_through_a_lot(tested: &mut Tested) {
         for _report in 0..5 {
             tested.units_to_answer();
         }
-        tested.send(HONEST, ProcessCommand::State(ProcessState::Detached, 0));
+        tested.send(HONEST, ProcessCommand::state(ProcessState::Detached, 0));
         done(tested);
-        tested.send(HONEST, ProcessCommand::State(ProcessState::Live, 1));
+        tested.send(HONEST, ProcessCommand::state(ProcessState::Live, 1));
     }
     let reason = IncompleteReason::LimitReached;
-    tested.send(HONEST, ProcessCommand::Incomplete(reason, 2));
-    tested.send(HOSTILE, ProcessCommand::ResyncBegan);
+    tested.send(HONEST, ProcessCommand::incomplete(reason, 2));
+    tested.send(HOSTILE, ProcessCommand::begin_resync());
     tested.send(HOSTILE, whole_state(5_000));
     tested.units_to_answer();
     done(tested);
@@ -103,7 +103,7 @@ fn a_recording_comes_to_the_same_ledger() {
     let mut tested = Tested::recorded_by(vec![tap]);
     let recorder = prepared.start(Some(tested.log.handle()), || {}).unwrap();
     live_through_a_lot(&mut tested);
-    tested.send(HOSTILE, ProcessCommand::Depart(Departure::Ended, 11));
+    tested.send(HOSTILE, ProcessCommand::depart(Departure::Ended, 11));
     tested.handle.retire(HOSTILE);
     for _report in 0..3 {
         tested.units_to_answer();

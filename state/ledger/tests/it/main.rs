@@ -4,6 +4,7 @@
 //! the ledger through it, and every reading audits all totals first.
 
 mod captures;
+mod changes;
 mod damaged_states;
 mod defects;
 mod departed;

@@ -23,11 +23,12 @@ use anyhow::{Context, Result, ensure};
 use player::{PlayOptions, Player};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use ttmem_client::{Config, Tracker};
 use ttmem_event::Source;
 use ttmem_reader::ApiClient;
+use ttmem_report::{Snapshot, labels};
 use ttmem_server::{RecordConfig, RecordTarget, missing_page};
 
 /// Connections that the demo's server takes: its own program, and some of curious users.
@@ -35,6 +36,9 @@ const MAX_CLIENTS: usize = 64;
 
 /// How long the program may take to disconnect from a server in the same process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the server is asked whether the scenario's process has left.
+const DEPARTURE_POLL: Duration = Duration::from_millis(5);
 
 pub(crate) fn run(options: &DemoOptions, screen: Screen) -> Result<()> {
     if options.list {
@@ -170,9 +174,25 @@ impl Session {
         self.tracker
             .close(CLOSE_TIMEOUT)
             .context("the server did not confirm that the program disconnected")?;
-        let after_close = self.reader.snapshot()?;
+        let after_close = self.after_departure()?;
         let mut report = Report::new(play, played, statistics, &after_play, &after_close);
         report.growing = self.reader.leaks()?.growing;
         Ok(report)
+    }
+
+    /// All totals once the scenario's process has left: the end of its connection is confirmed before that.
+    fn after_departure(&self) -> Result<Snapshot> {
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        loop {
+            let snapshot = self.reader.snapshot()?;
+            let mut own = snapshot.processes.iter();
+            let is_there = own.any(|process| {
+                process.pid == Some(std::process::id()) && !labels::is_gone(process)
+            });
+            if !is_there || Instant::now() > deadline {
+                return Ok(snapshot);
+            }
+            std::thread::sleep(DEPARTURE_POLL);
+        }
     }
 }

@@ -224,9 +224,12 @@ fn refused(seen: Seen<'_>, living: bool) -> Vec<Found> {
         return Vec::new();
     };
     let failure = first.failure;
-    let others = match fresh.count() {
+    // Each of several in a row counts, as in every other figure of failures.
+    let times = fresh.map(|fresh| fresh.failure.times);
+    let before = times.fold(failure.times.saturating_sub(1), u64::saturating_add);
+    let others = match before {
         0 => String::new(),
-        others => format!(" (and {} before)", counted(others as u64, "failure")),
+        before => format!(" (and {} before)", counted(before, "failure")),
     };
     let hidden = failure.names_hidden.then_some(labels::HIDDEN);
     let mut who = process_name(failure.pid, failure.process.as_deref().or(hidden));
@@ -239,9 +242,19 @@ fn refused(seen: Seen<'_>, living: bool) -> Vec<Found> {
     };
     let age = duration(first.age_seconds);
     let text = format!("{who}{device}: {} ({age} ago){others}", failure.sentence);
+    let mut devices = seen.snapshot.devices.iter();
+    let device = match failure.device_ids.as_deref() {
+        Some([id]) => devices.find(|device| device.id == *id),
+        _several_or_unknown => None,
+    };
+    let view = ProblemView::Failures;
+    let target = device.map_or_else(
+        || ProblemTarget::view(view),
+        |device| ProblemTarget::device(view, device),
+    );
     let target = ProblemTarget {
         at: Some(first.time),
-        ..ProblemTarget::view(ProblemView::Failures)
+        ..target
     };
     vec![(text, target)]
 }

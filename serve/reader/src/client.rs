@@ -134,7 +134,7 @@ impl ApiClient {
         self.document("GET", routes::SNAPSHOT, &self.chosen_devices())
     }
 
-    /// What is wrong, the worst first.
+    /// What is wrong, what matters most first.
     pub fn problems(&self) -> Result<Problems, ApiRequestError> {
         self.document("GET", routes::PROBLEMS, &self.chosen_devices())
     }

@@ -227,8 +227,13 @@ fn a_refusal_comes_first_while_its_process_lives_and_last_for_two_minutes_after_
     let mut snapshot = sound();
     snapshot.devices[1].verified = Some(false);
     let differs = "device 1: DIFFERS from the allocator".to_owned();
-    let refused = |seconds| [refusal(7, ago(seconds)), refusal(7, ago(seconds + 1))];
-    let living = "pid 7 python3, device 0: no room. (9 min 58 s ago) (and 1 failure before)";
+    // The older one is two in a row.
+    let refused = |seconds| {
+        let mut older = refusal(7, ago(seconds + 1));
+        older.times = 2;
+        [refusal(7, ago(seconds)), older]
+    };
+    let living = "pid 7 python3, device 0: no room. (9 min 58 s ago) (and 2 failures before)";
     let said = texts(&snapshot, &refused(598), &no_leaks());
     assert_eq!(said, [living.to_owned(), differs.clone()]);
     assert_eq!(
@@ -236,7 +241,8 @@ fn a_refusal_comes_first_while_its_process_lives_and_last_for_two_minutes_after_
         ["device 1: DIFFERS from the allocator"]
     );
     snapshot.processes[0].state = ProcessState::Exited;
-    let ended = "pid 7 python3 (ended), device 0: no room. (1 min 58 s ago) (and 1 failure before)";
+    let ended =
+        "pid 7 python3 (ended), device 0: no room. (1 min 58 s ago) (and 2 failures before)";
     let said = texts(&snapshot, &refused(118), &no_leaks());
     assert_eq!(said, [differs.clone(), ended.to_owned()]);
     assert_eq!(texts(&snapshot, &refused(120), &no_leaks()), [differs]);
@@ -320,7 +326,7 @@ fn a_problem_leads_to_where_more_can_be_seen() {
     };
     assert_eq!(refused.target.view, ProblemView::Failures);
     assert_eq!(refused.target.at, Some(ago(1)));
-    assert_eq!(refused.target.device_key(), None);
+    assert_eq!(refused.target.device_key(), Some(snapshot.devices[0].key()));
     let key = snapshot.devices[1].key();
     assert_eq!(differs.target.device_key(), Some(key));
     assert_eq!(differs.check, "differs");

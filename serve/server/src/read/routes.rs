@@ -109,7 +109,7 @@ pub(super) fn table() -> Vec<Route> {
         document(
             "get",
             PROBLEMS,
-            "What is wrong, the worst first",
+            "What is wrong, what matters most first",
             get_problems,
         ),
         document("get", HISTORY, "Totals over time", get_history),

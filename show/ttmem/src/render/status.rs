@@ -290,8 +290,13 @@ fn process_notes(process: &Process) -> Vec<String> {
     }
     let leaks = process.leak_candidates;
     if leaks.buffers > 0 {
+        let held = if labels::is_gone(process) {
+            "held"
+        } else {
+            "still held"
+        };
         notes.push(format!(
-            "{} ({}) still held after their devices were closed",
+            "{} ({}) {held} when their devices were closed",
             counted(leaks.buffers, "buffer"),
             bytes(leaks.bytes)
         ));

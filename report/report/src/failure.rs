@@ -7,6 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::format::{count, date_time, ids};
+use crate::labels;
 use crate::{MemoryClass, SchemaVersion, StorageKind, StorageLimit, Timestamp, Verdict};
 
 /// Failures with their explanations, the newest first; of a log, in the log's order.
@@ -34,6 +36,9 @@ impl Failures {
 pub struct Explanation {
     /// What it comes down to.
     pub verdict: Verdict,
+    /// The verdict, when and where it happened, and to whom: `OUT OF MEMORY · 2026-11-19 10:00:00 · device 0 · pid 7 python3`.
+    #[serde(default)]
+    pub heading: String,
     /// The failure in one sentence.
     pub sentence: String,
     /// When it happened; if several times in a row, the first of them.
@@ -78,6 +83,45 @@ pub struct Explanation {
     pub advice: Vec<String>,
     /// Where the message stands, if the failure was read from a log.
     pub log: Option<LogPlace>,
+}
+
+impl Explanation {
+    /// The same with its heading, as documents have it.
+    #[must_use]
+    pub fn in_words(self) -> Self {
+        Self {
+            heading: self.heading(),
+            ..self
+        }
+    }
+
+    /// The verdict, when and where it happened, and to whom.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        let mut parts = vec![self.verdict.as_str().replace('_', " ").to_uppercase()];
+        parts.extend(self.time.map(date_time));
+        if let Some(devices) = self.device_ids.as_ref().filter(|ids| !ids.is_empty()) {
+            parts.push(format!("device {}", ids(devices)));
+        }
+        if let Some(pid) = self.pid {
+            let hidden = self.names_hidden.then_some(labels::HIDDEN);
+            let name = self.process.as_deref().or(hidden).unwrap_or_default();
+            parts.push(format!("pid {pid} {name}").trim_end().to_owned());
+        }
+        parts.extend(
+            self.log
+                .as_ref()
+                .map(|place| format!("line {}", place.line)),
+        );
+        if self.times > 1 {
+            let last = self.last_time.filter(|last| Some(*last) != self.time);
+            let last = last.map_or_else(String::new, |last| {
+                format!(", last {}", &date_time(last)[11..])
+            });
+            parts.push(format!("{} times{last}", count(self.times)));
+        }
+        parts.join(" · ")
+    }
 }
 
 /// A refused allocation. Banks are filled in lockstep: figures per bank hold for each.

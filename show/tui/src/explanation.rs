@@ -2,7 +2,7 @@
 
 use crate::widgets::text::{clip, paragraph};
 use crate::widgets::{Column, Table};
-use ttmem_report::format::{bytes, count, counted, fine_duration, ids};
+use ttmem_report::format::{bytes, count, counted, fine_duration};
 use ttmem_report::labels::HIDDEN;
 use ttmem_report::{
     BlockOwner, Clash, Explanation, FailedRequest, HolderGroup, MapRow, Setting, Timestamp,
@@ -53,7 +53,7 @@ pub fn sentence(failure: &Explanation, width: usize) -> Vec<(Style, String)> {
         lines: Vec::new(),
         width,
     };
-    page.put(Style::Heading, clip(&heading(failure), width));
+    page.put(Style::Heading, clip(&failure.heading(), width));
     let words = failure.sentence.split_whitespace();
     page.put(Style::Text, paragraph("", 0, words, width));
     page.lines
@@ -199,33 +199,6 @@ impl Lines {
             self.put(style, table.line(&cells, self.width));
         }
     }
-}
-
-fn heading(failure: &Explanation) -> String {
-    let mut parts = vec![failure.verdict.as_str().replace('_', " ").to_uppercase()];
-    parts.extend(failure.time.map(ttmem_report::format::date_time));
-    if let Some(devices) = failure.device_ids.as_ref().filter(|ids| !ids.is_empty()) {
-        parts.push(format!("device {}", ids(devices)));
-    }
-    if let Some(pid) = failure.pid {
-        let hidden = failure.names_hidden.then_some(HIDDEN);
-        let name = failure.process.as_deref().or(hidden).unwrap_or_default();
-        parts.push(format!("pid {pid} {name}").trim_end().to_owned());
-    }
-    parts.extend(
-        failure
-            .log
-            .as_ref()
-            .map(|place| format!("line {}", place.line)),
-    );
-    if failure.times > 1 {
-        let last = failure.last_time.filter(|last| Some(*last) != failure.time);
-        let last = last.map_or_else(String::new, |last| {
-            format!(", last {}", &ttmem_report::format::date_time(last)[11..])
-        });
-        parts.push(format!("{} times{last}", count(failure.times)));
-    }
-    parts.join(" · ")
 }
 
 /// Exact, as it is searched for and typed, and as it is read.

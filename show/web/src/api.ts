@@ -619,6 +619,8 @@ export type EventFields = Record<string, FieldValue>;
 export interface Explanation {
   /** What it comes down to. */
   verdict: Verdict;
+  /** The verdict, when and where it happened, and to whom: `OUT OF MEMORY · 2026-11-19 10:00:00 · device 0 · pid 7 python3`. */
+  heading: string;
   /** The failure in one sentence. */
   sentence: string;
   /** When it happened; if several times in a row, the first of them. */

@@ -2,7 +2,7 @@
 
 import type { BlockOwner, Explanation, FailedRequest, MapRow, Setting } from "./api";
 import { h } from "./dom";
-import { address, bytes, count, counted, fineAge, ids } from "./format";
+import { address, bytes, count, counted, fineAge } from "./format";
 import { shortLine } from "./text";
 import { Table } from "./table";
 import { HIDDEN } from "./hidden";
@@ -11,15 +11,6 @@ const MOST_GROUPS = 10;
 
 /** What stands for names of another user. */
 const hidden = (failure: Explanation): string | null => (failure.names_hidden ? HIDDEN : null);
-
-export function heading(failure: Explanation): string {
-  const parts = [failure.verdict.replaceAll("_", " ").toUpperCase()];
-  if (failure.time !== null) parts.push(failure.time.slice(0, 19).replace("T", " "));
-  if (failure.device_ids?.length) parts.push(`device ${ids(failure.device_ids)}`);
-  if (failure.pid !== null) parts.push(`pid ${failure.pid} ${failure.process ?? hidden(failure) ?? ""}`.trimEnd());
-  if (failure.times > 1) parts.push(`${count(failure.times)} times`);
-  return parts.join(" · ");
-}
 
 /** All that is known of a failure. */
 export function explained(failure: Explanation): HTMLElement {
@@ -31,7 +22,7 @@ export function explained(failure: Explanation): HTMLElement {
   return h(
     "article",
     { class: "explanation" },
-    h("h3", null, heading(failure)),
+    h("h3", null, failure.heading),
     h("p", { class: "sentence" }, failure.sentence),
     list(facts),
     inTheWay(failure),

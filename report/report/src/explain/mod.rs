@@ -70,6 +70,7 @@ pub fn explain(moment: &Moment) -> Explanation {
 fn blank(caller: &Caller) -> Explanation {
     Explanation {
         verdict: Verdict::Unknown,
+        heading: String::new(),
         sentence: String::new(),
         time: caller.time,
         last_time: caller.time,

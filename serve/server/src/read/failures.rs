@@ -35,10 +35,11 @@ pub(super) fn failures(view: &View, count: u32) -> Failures {
                 let devices = moment.devices.iter();
                 let device_ids = devices.filter_map(|id| view.logical_id(*id)).collect();
                 let may_see = view.audience.may_see(Some(moment.identity.uid));
-                Explanation {
+                let explanation = Explanation {
                     names_hidden: !may_see,
                     ..explained(moment, device_ids)
-                }
+                };
+                explanation.in_words()
             })
             .collect(),
         omitted: kept.omitted.saturating_add(left_out),

@@ -497,7 +497,8 @@ fn alike_once(failures: &[Explanation], ranks: &Ranks) -> Vec<Alike> {
         (what.time, what.last_time, what.times) = (None, None, 0);
         (what.holders, what.release, what.map, what.log) = (None, None, None, None);
         what.other_release = None;
-        (what.sentence, what.advice, what.unknown) = (String::new(), Vec::new(), Vec::new());
+        (what.heading, what.sentence) = (String::new(), String::new());
+        (what.advice, what.unknown) = (Vec::new(), Vec::new());
         if let Some(clash) = &mut what.clash {
             (clash.program, clash.storage_start, clash.in_the_way) = (None, None, None);
             (clash.storage_end, clash.limit) = (0, 0);

@@ -108,14 +108,15 @@ impl Finds {
                 witness: Witness::Log,
             };
             let words = message.text.split_whitespace().collect::<Vec<_>>();
-            Explanation {
+            let explanation = Explanation {
                 times,
                 log: Some(LogPlace {
                     line: message.line,
                     message: words.join(" ").chars().take(MAX_MESSAGE_CHARS).collect(),
                 }),
                 ..explain(&moment)
-            }
+            };
+            explanation.in_words()
         });
         Found {
             explanations: explanations.collect(),

@@ -41,6 +41,7 @@ impl World {
         let seconds = if self.busy { seconds } else { seconds + 3_000 };
         Explanation {
             verdict,
+            heading: String::new(),
             sentence,
             time: Some(ago(seconds)),
             last_time: Some(ago(seconds)),

@@ -302,6 +302,14 @@ impl Data {
         self.totals().map_or(&[], |snapshot| &snapshot.processes)
     }
 
+    /// Whether the server knows of other failures than those that are here.
+    pub(crate) fn has_other_failures(&self) -> bool {
+        let known = self.failures.as_ref();
+        let known = known.map_or(0, |fresh| fresh.document.count());
+        self.totals()
+            .is_some_and(|snapshot| snapshot.failures.count != known)
+    }
+
     /// Failures of the last minutes, newest first.
     pub(crate) fn fresh_failures(&self) -> impl Iterator<Item = FreshFailure<'_>> {
         let documents = self.totals().zip(self.failures.as_ref());

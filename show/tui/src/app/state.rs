@@ -119,6 +119,11 @@ impl App {
                 documents.push(document);
             }
         };
+        // Asked for before their views are opened, which have them at once then.
+        let failed = self.data.totals().map_or(0, |totals| totals.failures.count);
+        let other = self.data.has_other_failures();
+        want(Document::Failures, other || (recorded && failed > 0));
+        want(Document::Leaks, self.data.marks().len() > 1);
         want(Document::LastEvents, recorded && view.streams_events());
         Settings {
             documents,

@@ -145,10 +145,10 @@ pub fn problems(snapshot: &Snapshot, failures: &[Explanation], leaks: &Leaks) ->
     found.collect()
 }
 
-/// A refusal is of interest for so many seconds while its process lives...
+/// How long a refusal is listed while its process lives...
 const FRESH_SECONDS: u64 = 600;
 
-/// ...and for so many if that has ended.
+/// ...and once that has ended; the same for what a process left behind.
 const FRESH_SECONDS_OF_ENDED: u64 = 120;
 
 const fn is_fresh(age_seconds: u64, is_living: bool) -> bool {
@@ -206,10 +206,10 @@ fn age_seconds(snapshot: &Snapshot, time: Timestamp) -> u64 {
     now.saturating_sub(time.unix_nanos()) / 1_000_000_000
 }
 
-/// Free memory of which a request can have less than one part in so many is fragmented.
+/// Free memory is fragmented where a request can have less than this part of it: a quarter.
 const PIECES: u64 = 4;
 
-/// Less than one part in so many of a memory is not worth the word free.
+/// Less free memory than this part of all, a fiftieth, is not judged.
 const WORTH: u64 = 50;
 
 /// From this share on, in thousandths, memory is called nearly full.

@@ -318,7 +318,7 @@ impl Data {
         })
     }
 
-    /// What is wrong, the worst first.
+    /// What is wrong, what matters most first.
     pub(crate) fn problems(&self) -> &[Problem] {
         let problems = self.problems.as_ref();
         problems.map_or(&[], |fresh| &fresh.document.problems)
